@@ -1,0 +1,286 @@
+"""The program model: what a memory-planned program names, and the bytes that it computes on.
+
+Four things are kept apart, because mixing them up is how aliasing faults arise:
+
+* a *value* is a meaning (one definition, or a choice among several by path); it exists only in the analysis;
+* a *tensor object* owns a data pointer and sizes; here a `Tensor`, one for each tensor entry of the values table;
+* a *slot* is an index into ``Method.values``; a move makes a slot refer to another slot's tensor object;
+* a *region* is a range of bytes of one arena, of constant data, or of memory that the caller brings.
+
+A front end produces a `Program`; no other layer writes one except repair, which replaces regions only. Offsets and
+sizes are in bytes, instruction indices count from 0 within their chain, as in ExecuTorch's ``schema/program.fbs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from typing import Final
+
+#: Bytes of one element, by the short name of the dtype. The order of the keys is that of ExecuTorch's ScalarType.
+ITEM_BYTES: Final[dict[str, int]] = {
+    "u8": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "f32": 4, "f64": 8, "c32": 4, "c64": 8, "c128": 16,
+    "bool": 1, "qi8": 1, "qu8": 1, "qi32": 4, "bf16": 2, "qu4x2": 1, "qu2x4": 1, "bits1x8": 1, "bits2x4": 1,
+    "bits4x2": 1, "bits8": 1, "bits16": 2, "f8e5m2": 1, "f8e4m3fn": 1, "f8e5m2fnuz": 1, "f8e4m3fnuz": 1, "u16": 2,
+    "u32": 4, "u64": 8,
+}  # fmt: skip
+
+
+class Dynamism(Enum):
+    """How a tensor's sizes may differ from those written down (``TensorShapeDynamism`` of the schema)."""
+
+    STATIC = "static"
+    BOUND = "bound"  # the sizes are upper bounds
+    UNBOUND = "unbound"  # memory is taken at run time
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Bytes that the memory plan assigned: arena id (1 or above) and offset in bytes."""
+
+    arena: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Read-only data of the program file; two tensors with one key are one place.
+
+    ``key`` is the index of the buffer in the constant segment, or the name of an entry of a ``.ptd`` file.
+    """
+
+    key: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Unplanned:
+    """Memory that appears at execution: a caller's buffer, or a pointer that an instruction sets."""
+
+
+Placement = Planned | Constant | Unplanned
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Size in bytes as an expression over the export's symbols, such as ``4*s0*s1``; only graphs know it."""
+
+    expression: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor object: element type, sizes (upper bounds unless static) and the place of its bytes.
+
+    ``initial`` is the index of the initial contents in the mutable-data segment, for state that loading writes.
+    ``slot`` is the index of the slot in the emitted program where that differs from this value's own index, which
+    happens in programs made from graphs: two graph values may share one slot there.
+    """
+
+    dtype: str
+    sizes: tuple[int, ...]
+    placement: Placement
+    dynamism: Dynamism = Dynamism.STATIC
+    initial: int | None = None
+    fqn: str | None = None
+    layout: tuple[int, ...] | None = None
+    extent: Extent | None = None
+    name: str | None = None
+    slot: int | None = None
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return ITEM_BYTES[self.dtype]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes; the largest possible one for a dynamic tensor."""
+        return prod(self.sizes) * ITEM_BYTES[self.dtype]
+
+    @property
+    def sure_nbytes(self) -> int:
+        """Bytes that every non-empty instance of the tensor has: all of them, or one element of a dynamic tensor."""
+        if self.dynamism is Dynamism.STATIC:
+            return self.nbytes
+        return min(self.nbytes, self.itemsize)
+
+    @property
+    def planned(self) -> Planned | None:
+        return self.placement if isinstance(self.placement, Planned) else None
+
+    @property
+    def is_constant(self) -> bool:
+        return isinstance(self.placement, Constant)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A value that is not in any arena: ``kind`` is one of int, bool, double, string, null."""
+
+    kind: str
+    value: int | bool | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NumberList:
+    """``kind`` is one of ints, doubles, bools. The items of ``ints`` are slots (ExecuTorch boxes them)."""
+
+    kind: str
+    items: tuple[int | float | bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorList:
+    """Slots of tensors, resolved each time the list is used; -1 stands for None in an optional list."""
+
+    items: tuple[int, ...]
+    optional: bool = False
+
+
+Value = Tensor | Scalar | NumberList | TensorList
+NULL: Final = Scalar("null", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an instruction or a value comes from in the model; every part may be unknown."""
+
+    node: str | None = None
+    path: str | None = None  # graph path such as "forward/cond_1/true"
+    file: str | None = None
+    line: int | None = None
+    source: str | None = None
+    function: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A call of an operator: all schema arguments, then the results once more (ExecuTorch's convention)."""
+
+    operator: str  # "aten::add.out"
+    args: tuple[int, ...]
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DelegateCall:
+    """A call of a backend: inputs, then outputs. ``outputs`` is their number, or None where it is not known."""
+
+    delegate: int
+    args: tuple[int, ...]
+    outputs: int | None = None
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Slot ``target`` takes over the tensor object of slot ``source``; no byte of tensor data is copied."""
+
+    source: int
+    target: int
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JumpFalse:
+    """Goes to instruction ``target`` of the same chain unless all elements of slot ``condition`` are true."""
+
+    condition: int
+    target: int
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """Gives back the memory of an unbounded tensor."""
+
+    value: int
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """States a meaning and does nothing: slot ``target`` means what slot ``source`` means at this point.
+
+    Only front ends that know the meaning write it: a view that has no instruction of its own, a branch's name for an
+    operand, the value that a buffer must hold at the end of a call.
+    """
+
+    source: int
+    target: int
+    origin: Origin | None = None
+
+
+Instruction = Kernel | DelegateCall | Move | JumpFalse | Free | Alias
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """``size`` in bytes; ``device`` is None for host memory."""
+
+    size: int
+    device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One entry point. ``arenas`` maps arena ids (1 and above) to sizes; chains run one after the other.
+
+    ``meaning`` says who stated what reads expect: "bytecode" (the last definition through the slot) or "graph".
+    ``symbols`` gives the range of each size symbol of the export, both ends included.
+    """
+
+    name: str
+    values: tuple[Value, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    chains: tuple[tuple[Instruction, ...], ...]
+    arenas: dict[int, Arena]
+    delegates: tuple[str, ...] = ()
+    meaning: str = "bytecode"
+    symbols: tuple[tuple[str, int, int | None], ...] = ()
+
+    def instructions(self) -> Iterator[tuple[int, int, Instruction]]:
+        """(chain, index within the chain, instruction), in the order of execution without jumps."""
+        for c, chain in enumerate(self.chains):
+            for i, instruction in enumerate(chain):
+                yield c, i, instruction
+
+    def tensor(self, slot: int) -> Tensor:
+        """The tensor object that slot ``slot`` owns. Raises TypeError when the slot holds something else."""
+        value = self.values[slot]
+        if not isinstance(value, Tensor):
+            raise TypeError(f"slot {slot} of method {self.name} is no tensor")
+        return value
+
+    def is_tensor(self, slot: int) -> bool:
+        return isinstance(self.values[slot], Tensor)
+
+    def tensors_of(self, slot: int) -> tuple[int, ...]:
+        """The tensor slots behind an argument: itself, the items of a list, or none."""
+        value = self.values[slot]
+        if isinstance(value, Tensor):
+            return (slot,)
+        if isinstance(value, TensorList):
+            return tuple(i for i in value.items if i >= 0)
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A whole program: its methods, in file order."""
+
+    methods: tuple[Method, ...]
+
+    def method(self, name: str) -> Method:
+        """The method called ``name``. Raises KeyError."""
+        for method in self.methods:
+            if method.name == name:
+                return method
+        raise KeyError(name)
+
+
+class InputError(Exception):
+    """The input cannot be used. The message is one line: what is wrong, where, and what to do."""
