@@ -156,8 +156,8 @@ class TableType:
     def layout(self, position: int) -> tuple[int, ...]:
         """Where the fields of the table at ``position`` are, relative to it: 0 where a field is absent.
 
-        One item more than there are fields: the last is the size of the table. All of it is inside the buffer, and the
-        fields are aligned to four bytes or to their own size if that is less.
+        One item more than there are fields: the last is the end of the last field. All of them are inside the buffer
+        and aligned to four bytes, or to their own size if that is less.
         """
         buffer = self._buffer
         if position & 3 or position > buffer.size - 4:
@@ -171,20 +171,27 @@ class TableType:
         return layout
 
     def _read(self, vtable: int, position: int) -> tuple[int, ...]:
+        """The size of the table, stored in front of its fields' offsets, is of no use for checks.
+
+        The Python builder of flatbuffers, which ExecuTorch 1.5 writes with, lets tables share their list of offsets
+        without regard to it, so that a table may be larger than it says.
+        """
         buffer = self._buffer
         if vtable & 1 or not 0 <= vtable <= buffer.size - 4:
             buffer.fail(position, f"the field table of {self._name} is outside the program")
-        length, size = _U16.unpack_from(buffer.data, vtable)[0], _U16.unpack_from(buffer.data, vtable + 2)[0]
-        if length < 4 or length & 1 or vtable + length > buffer.size or size < 4:
-            buffer.fail(vtable, f"the field table of {self._name} is {length} bytes for a table of {size}")
+        length = _U16.unpack_from(buffer.data, vtable)[0]
+        if length < 4 or length & 1 or vtable + length > buffer.size:
+            buffer.fail(vtable, f"the field table of {self._name} has {length} bytes")
         fields = []
+        end = 4
         for slot, width in enumerate(self._widths):
             entry = 4 + 2 * slot
             offset = _U16.unpack_from(buffer.data, vtable + entry)[0] if entry < length else 0
-            if offset and (offset < 4 or offset + width > size or offset % min(width, 4)):
-                buffer.fail(vtable + entry, f"field {slot} of {self._name} is outside its table")
+            if offset and (offset < 4 or offset % min(width, 4)):
+                buffer.fail(vtable + entry, f"field {slot} of {self._name} is at {offset}")
             fields.append(offset)
-        return (*fields, size)
+            end = max(end, offset + width if offset else 0)
+        return (*fields, end)
 
 
 def malformed(name: str, position: int, what: str) -> InputError:

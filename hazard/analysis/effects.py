@@ -1,0 +1,227 @@
+"""What each instruction does to slots, bytes and meanings.
+
+The conventions are those of ExecuTorch's emitter (``exir/emit/_emitter.py``) as measured on released programs: a
+kernel call lists every schema argument, then its results once more; an out variant therefore names its output twice,
+several outputs stand at their schema positions and again as one tensor list, and an in-place kernel ends with the slot
+that it began with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hazard.analysis import operators
+from hazard.program import (
+    Alias,
+    DelegateCall,
+    Free,
+    Instruction,
+    JumpFalse,
+    Kernel,
+    Method,
+    Move,
+    Scalar,
+    Tensor,
+    TensorList,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Slots of tensors that an instruction touches, each list in argument order and without repeats.
+
+    ``reads``: contents. ``shapes``: sizes and dtype only. ``writes``: defines the whole tensor. ``updates``: may write
+    any of its bytes and keeps the others. ``may_writes``: may write, or may be left alone, because the effect is not
+    known. ``appends``: rows are added, the slot of the row index is ``row``. ``scalars``: slots of numbers defined.
+    ``points``: (target, source) of a data pointer set at run time. ``undefined``: the written contents mean nothing.
+    ``elementwise``: may write exactly over an operand. ``known``: False when the effect is a guess. ``partial``: the
+    operand is read in part only.
+    """
+
+    reads: tuple[int, ...] = ()
+    shapes: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    updates: tuple[int, ...] = ()
+    may_writes: tuple[int, ...] = ()
+    appends: tuple[int, ...] = ()
+    row: int | None = None
+    scalars: tuple[int, ...] = ()
+    points: tuple[int, int] | None = None
+    undefined: bool = False
+    elementwise: bool = False
+    known: bool = True
+    partial: bool = False
+    pure: bool = True
+
+
+NOTHING = Effect()
+
+#: Kernels that look at a part of their first operand.
+_PARTIAL = frozenset(
+    "select_copy slice_copy index gather embedding index_select split_with_sizes_copy split_copy narrow_copy "
+    "unbind_copy index_put as_strided_copy diagonal_copy".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """The user's word on a custom operator: positions of its arguments, counted from 0, negative ones from the end.
+
+    Arguments that are not named are read.
+    """
+
+    writes: tuple[int, ...] | None = None
+    updates: tuple[int, ...] = ()
+    shapes: tuple[int, ...] = ()
+    elementwise: bool = False
+    pure: bool = True
+
+
+Declarations = Mapping[str, Declaration]
+
+
+def effect_of(method: Method, instruction: Instruction, declared: Declarations) -> Effect:
+    """The effect of one instruction, without regard to what was executed before."""
+    match instruction:
+        case Kernel(operator, args):
+            return _kernel(method, operator, args, declared.get(operator))
+        case DelegateCall(_, args, outputs):
+            return _delegate(method, args, outputs)
+        case JumpFalse(condition, _) if method.is_tensor(condition):
+            return Effect(reads=(condition,))
+        case Move() | Alias() | Free() | JumpFalse():
+            return NOTHING
+    raise TypeError(instruction)
+
+
+def _unique(slots: list[int]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(slots))
+
+
+def _tensors(method: Method, args: tuple[int, ...]) -> list[int]:
+    return [slot for arg in args for slot in method.tensors_of(arg)]
+
+
+def _kernel(method: Method, operator: str, args: tuple[int, ...], declaration: Declaration | None) -> Effect:
+    name, space = operators.base_name(operator), operators.namespace(operator)
+    values = method.values
+    if space == "executorch_prim":
+        return _primitive(method, name, args)
+    if not args:
+        return NOTHING
+    if declaration is not None:
+        return _declared(method, args, declaration)
+    known = space in operators.FUNCTIONAL_NAMESPACES or operator in operators.CUSTOM_UPDATES
+    pure = known and name not in operators.NONDETERMINISTIC
+    last = values[args[-1]]
+    if isinstance(last, Scalar):
+        # The result is a number (`_local_scalar_dense`, `sym_size`): nothing is written to memory.
+        tensors = _tensors(method, args[:-1])
+        by_shape = name in operators.SHAPE_READERS
+        return Effect(
+            reads=() if by_shape else _unique(tensors),
+            shapes=_unique(tensors) if by_shape else (),
+            scalars=(args[-1],),
+            may_writes=() if known else _unique(tensors),
+            known=known,
+            pure=pure,
+        )
+    if name.endswith("_") and not name.startswith("__") and isinstance(values[args[0]], Tensor):
+        return _in_place(method, name, args, known)
+    outs = _unique(_tensors(method, args[-1:]))
+    if not outs:
+        operands = _unique(_tensors(method, args))
+        return Effect(reads=operands, may_writes=() if known else operands, known=known, pure=False)
+    written = set(outs)
+    operands_list = [s for a in args[:-1] for s in method.tensors_of(a) if s not in written]
+    updates = [args[i] for i in operators.CUSTOM_UPDATES.get(operator, ()) if i < len(args) and method.is_tensor(args[i])]
+    shapes: list[int] = []
+    if name in operators.SHAPE_READERS and args[0] not in written:
+        shapes = list(method.tensors_of(args[0]))
+        operands_list = [s for a in args[1:-1] for s in method.tensors_of(a) if s not in written]
+    operands = _unique(operands_list)
+    return Effect(
+        reads=operands,
+        shapes=_unique(shapes),
+        writes=outs,
+        updates=_unique(updates),
+        may_writes=() if known else operands,
+        undefined=known and name in operators.UNDEFINED,
+        elementwise=known and name in operators.ELEMENTWISE,
+        known=known,
+        partial=known and name in _PARTIAL,
+        pure=pure and not updates,
+    )
+
+
+def _in_place(method: Method, name: str, args: tuple[int, ...], known: bool) -> Effect:
+    target = args[0]
+    others = [s for a in args[1:-1] for s in method.tensors_of(a)]
+    pure = known and name not in operators.NONDETERMINISTIC
+    if known and name in operators.OVERWRITES:
+        return Effect(
+            reads=_unique(others), shapes=(target,), writes=(target,), elementwise=True, known=known, pure=pure
+        )
+    return Effect(
+        reads=_unique([target, *others]),
+        updates=(target,),
+        may_writes=() if known else _unique(others),
+        elementwise=known and name[:-1] in operators.ELEMENTWISE,
+        known=known,
+        pure=False,
+    )
+
+
+def _primitive(method: Method, name: str, args: tuple[int, ...]) -> Effect:
+    if name == "et_copy_index" and len(args) >= 3 and method.is_tensor(args[0]) and method.is_tensor(args[1]):
+        return Effect(reads=(args[1],), appends=(args[0],), row=args[2], pure=False)
+    if name == "et_view" and len(args) >= 3 and method.is_tensor(args[0]) and method.is_tensor(args[-1]):
+        return Effect(shapes=(args[0],), points=(args[-1], args[0]))
+    tensors = _unique(_tensors(method, args))
+    if tensors:
+        known = name in ("sym_size", "sym_numel", "sym_stride")
+        return Effect(
+            shapes=tensors if known else (), reads=() if known else tensors, may_writes=() if known else tensors,
+            scalars=args[-1:], known=known,
+        )  # fmt: skip
+    return Effect(scalars=args[-1:])
+
+
+def _declared(method: Method, args: tuple[int, ...], declaration: Declaration) -> Effect:
+    def pick(positions: tuple[int, ...]) -> list[int]:
+        found = []
+        for p in positions:
+            if -len(args) <= p < len(args):
+                found.extend(method.tensors_of(args[p]))
+        return found
+
+    writes = pick(declaration.writes) if declaration.writes is not None else _tensors(method, args[-1:])
+    updates, shapes = pick(declaration.updates), pick(declaration.shapes)
+    taken = {*writes, *shapes}
+    scalars = args[-1:] if isinstance(method.values[args[-1]], Scalar) else ()
+    return Effect(
+        reads=_unique([s for s in _tensors(method, args) if s not in taken]),
+        shapes=_unique(shapes),
+        writes=_unique([w for w in writes if w not in updates]),
+        updates=_unique(updates),
+        scalars=scalars,
+        elementwise=declaration.elementwise,
+        pure=declaration.pure and not updates,
+    )
+
+
+def _delegate(method: Method, args: tuple[int, ...], outputs: int | None) -> Effect:
+    """Inputs precede outputs without a marker; ``outputs`` has been settled by `delegate_outputs` or by a graph."""
+    tensors = [a for a in args if isinstance(method.values[a], Tensor | TensorList)]
+    if outputs is None:
+        slots = _unique(_tensors(method, tuple(tensors)))
+        return Effect(reads=slots, may_writes=slots, known=False, pure=False)
+    cut = len(args) - outputs
+    scalars = tuple(a for a in args[cut:] if isinstance(method.values[a], Scalar))
+    return Effect(
+        reads=_unique(_tensors(method, args[:cut])),
+        writes=_unique(_tensors(method, args[cut:])),
+        scalars=scalars,
+        pure=False,
+    )

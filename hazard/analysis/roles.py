@@ -1,0 +1,285 @@
+"""What the slots of a method are for, as far as its instructions tell.
+
+A planned graph drops the instruction of a static view and leaves a second tensor entry on the same bytes. In the
+bytecode such a *presumed view* is a planned slot that nothing ever writes. What it reads can only be presumed, and a
+verdict that rests on it says so (``elided-view v17=v8``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hazard.analysis.effects import Declarations, Effect, effect_of
+from hazard.analysis.flow import Flow, Stage, Use
+from hazard.program import (
+    Alias,
+    Constant,
+    DelegateCall,
+    Dynamism,
+    Kernel,
+    Method,
+    Move,
+    Planned,
+    Scalar,
+    Tensor,
+)
+
+Region = tuple[int, int, int]  # space, first byte, end
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A delegate call whose outputs could not be told from its inputs: ``sure`` to ``most`` of its last arguments."""
+
+    position: int
+    sure: int
+    most: int
+
+
+@dataclass(slots=True)
+class Roles:
+    """What each slot is for.
+
+    ``moved``: slots that a move, an alias or a run-time view can make refer to another tensor object.
+    ``views``: presumed views. ``states``: planned slots that keep a meaning from one call to the next.
+    ``root``: for each tensor slot, the representative of the slots that moves connect it with.
+    """
+
+    moved: set[int]
+    views: set[int]
+    written: set[int]
+    root: dict[int, int]
+    move_targets: set[int]
+    guesses: list[Guess]
+
+
+class Regions:
+    """The bytes of every tensor slot's own object, as (space, first byte, end).
+
+    Spaces: arenas by id; constants and caller-owned memory each in a space of their own (negative numbers).
+    """
+
+    def __init__(self, method: Method) -> None:
+        count = len(method.values)
+        self.space = [-1] * count
+        self.low = [0] * count
+        self.high = [0] * count
+        self.sure = [0] * count  # end of the bytes that every non-empty instance has
+        constants: dict[int | str, int] = {}
+        for slot, value in enumerate(method.values):
+            if not isinstance(value, Tensor):
+                self.space[slot] = -2 - slot
+                self.high[slot] = self.sure[slot] = 1 if isinstance(value, Scalar) else 0
+                continue
+            match value.placement:
+                case Planned(arena, offset):
+                    self.space[slot], self.low[slot] = arena, offset
+                case Constant(key):
+                    self.space[slot] = -2 - count - constants.setdefault(key, len(constants))
+                case _:
+                    self.space[slot] = -2 - slot
+            self.high[slot] = self.low[slot] + value.nbytes
+            self.sure[slot] = self.low[slot] + value.sure_nbytes
+
+    def region(self, slot: int) -> Region:
+        return self.space[slot], self.low[slot], self.high[slot]
+
+    def overlap(self, a: int, b: int) -> bool:
+        """Whether the objects of two slots have a byte in common (at their largest sizes)."""
+        return self.space[a] == self.space[b] and self.low[a] < self.high[b] and self.low[b] < self.high[a]
+
+    def surely_overlap(self, a: int, b: int) -> bool:
+        """The same at the smallest non-empty sizes."""
+        return self.space[a] == self.space[b] and self.low[a] < self.sure[b] and self.low[b] < self.sure[a]
+
+
+def instruction_effects(flow: Flow, declared: Declarations) -> list[Effect]:
+    """The effect of every position; staging writes its slot, a use reads it."""
+    method = flow.method
+    effects: list[Effect] = []
+    for step in flow.code:
+        if isinstance(step, Stage):
+            effects.append(Effect(writes=(step.slot,)) if method.is_tensor(step.slot) else Effect(scalars=(step.slot,)))
+        elif isinstance(step, Use):
+            effects.append(Effect(reads=method.tensors_of(step.slot)))
+        else:
+            effects.append(effect_of(method, step, declared))
+    return effects
+
+
+def settle_roles(flow: Flow, effects: list[Effect], regions: Regions) -> Roles:
+    """Finds what each slot is for and settles the outputs of delegates, changing their effects in place."""
+    method = flow.method
+    states_meaning = method.meaning == "graph"
+    parent: dict[int, int] = {}
+
+    def find(slot: int) -> int:
+        while parent.get(slot, slot) != slot:
+            parent[slot] = parent.get(parent[slot], parent[slot])
+            slot = parent[slot]
+        return slot
+
+    moved: set[int] = set()
+    move_targets: set[int] = set()
+    written: set[int] = set()
+    delegate_positions: list[int] = []
+    for position, step in enumerate(flow.code):
+        effect = effects[position]
+        match step:
+            case Move(source, target) | Alias(source, target):
+                moved.add(target)
+                if isinstance(step, Move):
+                    move_targets.add(target)
+                parent[find(target)] = find(source)
+                written.add(target)
+            case DelegateCall(outputs=None):
+                delegate_positions.append(position)
+                continue
+            case _ if effect.points:
+                target, source = effect.points
+                moved.add(target)
+                written.add(target)
+                parent[find(target)] = find(source)
+        written.update(effect.writes, effect.updates, effect.appends, effect.may_writes if effect.known else ())
+    guesses = _settle_delegates(flow, effects, regions, written, move_targets, delegate_positions)
+    for position in delegate_positions:
+        written.update(effects[position].writes)
+    views: set[int] = set()
+    if not states_meaning:
+        views = _presumed_views(flow, effects, regions, written)
+    root = {s: find(s) for s, v in enumerate(method.values) if isinstance(v, Tensor)}
+    return Roles(moved, views, written, root, move_targets, guesses)
+
+
+def _presumed_views(flow: Flow, effects: list[Effect], regions: Regions, written: set[int]) -> set[int]:
+    method = flow.method
+    used: set[int] = set()
+    for position, step in enumerate(flow.code):
+        used.update(effects[position].reads)
+        if isinstance(step, Move):
+            used.update(method.tensors_of(step.source))
+        if (points := effects[position].points) is not None:
+            used.add(points[1])
+    written_regions: dict[Region, int] = {}
+    for slot in written:
+        value = method.values[slot]
+        if isinstance(value, Tensor) and value.planned:
+            written_regions.setdefault(regions.region(slot), slot)
+    views = set()
+    for slot in used - written:
+        value = method.values[slot]
+        if not isinstance(value, Tensor) or not value.planned or value.nbytes == 0:
+            continue
+        # State with initial contents has a writer, the loader. A second entry on the same bytes that only reads is a
+        # view of the state when another entry is the one that instructions write.
+        if value.initial is None or regions.region(slot) in written_regions:
+            views.add(slot)
+    return views
+
+
+def _settle_delegates(
+    flow: Flow,
+    effects: list[Effect],
+    regions: Regions,
+    written: set[int],
+    move_targets: set[int],
+    positions: list[int],
+) -> list[Guess]:
+    """Chooses which last arguments of each delegate call are its outputs.
+
+    An output is a planned or caller-owned tensor that nothing else defines: no input, constant, state with contents or
+    result of another instruction. The longest such suffix is the most that can be outputs. An argument that could
+    instead be a view without instruction (a slot on exactly the bytes of a written one) is not sure; the outputs reach
+    at least back to the first argument that is sure, and at least to the last argument.
+    """
+    method = flow.method
+    inputs = set(method.inputs)
+    seen_before: dict[int, int] = {}
+    for position in positions:
+        step = flow.code[position]
+        assert isinstance(step, DelegateCall)
+        for a in step.args:
+            for slot in method.tensors_of(a):
+                seen_before.setdefault(slot, position)
+    owners: dict[Region, set[int]] = {}
+    for slot in {*written, *move_targets, *(s for s in seen_before if s not in written)}:
+        if method.is_tensor(slot):
+            owners.setdefault(regions.region(slot), set()).add(slot)
+    guesses = []
+    claimed: set[int] = set()
+    for position in positions:
+        step = flow.code[position]
+        assert isinstance(step, DelegateCall)
+        args = step.args
+        most = sure = 0
+        first: dict[int, int] = {}
+        for i, arg in enumerate(args):
+            for slot in method.tensors_of(arg):
+                first.setdefault(slot, i)
+        for count in range(1, len(args) + 1):
+            arg = args[-count]
+            slots = method.tensors_of(arg)
+            if isinstance(method.values[arg], Scalar):
+                if method.values[arg] == Scalar("null", None) or not slots:
+                    break
+            if not slots or any(not _can_be_output(method, s, written, inputs, claimed) for s in slots):
+                break
+            if any(first[s] < len(args) - count for s in slots):
+                break
+            most = count
+            if all(_cannot_be_view(method, s, regions, owners) for s in slots):
+                sure = count
+        if most:
+            sure = max(sure, 1)
+        uncertain = args[len(args) - most : len(args) - sure]
+        outs = [s for a in args[len(args) - sure :] for s in method.tensors_of(a)] if sure else []
+        ins = [s for a in args[: len(args) - sure] for s in method.tensors_of(a)]
+        unsure = [s for a in uncertain for s in method.tensors_of(a)]
+        claimed.update(outs)
+        effects[position] = replace(
+            effects[position],
+            reads=tuple(dict.fromkeys(ins)),
+            writes=tuple(dict.fromkeys(outs)),
+            may_writes=tuple(dict.fromkeys(unsure)),
+            known=most > 0 and sure == most,
+        )
+        if sure != most or most == 0:
+            guesses.append(Guess(position, sure, most))
+    return guesses
+
+
+def _can_be_output(method: Method, slot: int, written: set[int], inputs: set[int], claimed: set[int]) -> bool:
+    value = method.values[slot]
+    return (
+        isinstance(value, Tensor)
+        and not value.is_constant
+        and value.initial is None
+        and slot not in inputs
+        and slot not in written
+        and slot not in claimed
+    )
+
+
+def _cannot_be_view(method: Method, slot: int, regions: Regions, owners: dict[Region, set[int]]) -> bool:
+    value = method.tensor(slot)
+    if value.planned is None or value.dynamism is not Dynamism.STATIC:
+        return True  # views without an instruction are planned and static
+    if value.fqn is not None:
+        return False
+    return owners.get(regions.region(slot), set()) <= {slot}
+
+
+def kernel_name(flow: Flow, position: int) -> str:
+    """A word for what stands at a position: the operator, ``delegate X``, ``move`` and so on."""
+    step = flow.code[position]
+    match step:
+        case Kernel(operator, _):
+            return operator
+        case DelegateCall(delegate):
+            names = flow.method.delegates
+            return f"delegate {names[delegate]}" if delegate < len(names) else "delegate"
+        case Stage():
+            return "input"
+        case Use():
+            return "output"
+    return type(step).__name__.lower()
