@@ -171,10 +171,11 @@ class TableType:
         return layout
 
     def _read(self, vtable: int, position: int) -> tuple[int, ...]:
-        """The size of the table, stored in front of its fields' offsets, is of no use for checks.
+        """Reads the list of field offsets at ``vtable``.
 
-        The Python builder of flatbuffers, which ExecuTorch 1.5 writes with, lets tables share their list of offsets
-        without regard to it, so that a table may be larger than it says.
+        The size of the table, which stands in front of them, cannot be used for checks: some builders let two tables
+        share a list without regard to it, so that a table may be larger than its list says. Public programs of 2026
+        have that; flatbuffers' own verifier does not look at it either.
         """
         buffer = self._buffer
         if vtable & 1 or not 0 <= vtable <= buffer.size - 4:
