@@ -82,11 +82,20 @@ class FlatBuffer:
 
     def ints(self, position: int, what: str) -> tuple[int, ...]:
         """The vector of 32-bit signed integers that the field at ``position`` leads to."""
-        first, count = self.vector(position, 4, what)
-        self._charge(first, 4 + 4 * count)
+        # Most of a program is such vectors; this is `vector` and `_charge` in one, for speed.
+        words = self.words
+        offset = words[position >> 2]
+        vector = position + offset
+        if offset <= 0 or vector & 3 or vector > self.size - 4:
+            self.vector(position, 4, what)
+        count = words[vector >> 2]
+        self._budget -= 4 + 4 * count
+        if not 0 <= count <= (self.size - vector - 4) >> 2 or self._budget < 0:
+            self.vector(position, 4, what)
+            self._charge(vector, 0)
         if count < 64:
-            return _INTS[count].unpack_from(self.data, first)
-        return struct.unpack_from(f"<{count}i", self.data, first)
+            return _INTS[count].unpack_from(self.data, vector + 4)
+        return struct.unpack_from(f"<{count}i", self.data, vector + 4)
 
     def longs(self, position: int, what: str) -> tuple[int, ...]:
         """The vector of 64-bit signed integers that the field at ``position`` leads to."""

@@ -1,0 +1,251 @@
+"""Value numbers, and the predicates of jumps as formulas over them.
+
+Two reads have one value number only if they read the same bytes that one definition wrote, or results of the same pure
+operator on operands of the same numbers. A predicate tensor holds when all of its elements do (an empty one holds), so
+only predicates of one element are taken apart: ``logical_not`` of one is its negation, comparisons of the same two
+operands share one symbol with the values less, equal, greater and unordered.
+
+A read that may see overwritten bytes gets a number of its own, so a clobbered predicate prunes nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from hazard.analysis.operators import COMPARISONS, base_name, namespace
+from hazard.analysis.reaching import FILL, INTACT, LOAD, Reaching
+from hazard.analysis.flow import Stage
+from hazard.program import Dynamism, JumpFalse, Kernel, NumberList, Scalar, Tensor, TensorList
+
+Formula = tuple  # ("atom", n) | ("not", f) | ("and"|"or"|"xor", f, g) | ("cmp", n, m, answers, is_float)
+
+_MAX_DEPTH: Final = 60
+_NEGATIONS: Final = ("logical_not", "bitwise_not", "sym_not")
+_CONNECTIVES: Final = {
+    "logical_and": "and", "bitwise_and": "and", "logical_or": "or", "bitwise_or": "or", "logical_xor": "xor",
+    "bitwise_xor": "xor",
+}  # fmt: skip
+_COPIES: Final = frozenset("clone alias_copy view_copy _clone_dim_order lift_fresh_copy detach_copy unsqueeze_copy".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A jump's predicate: ``formula`` (never a negation) holds exactly when the predicate's truth is ``positive``.
+
+    ``loops``: loops whose iterations give the predicate a new value. ``calls``: whether a further call does.
+    ``input_dependent``: whether an input or the state can make it either.
+    """
+
+    formula: Formula
+    positive: bool
+    loops: frozenset[int]
+    input_dependent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    number: int
+    key: tuple
+    loops: frozenset[int]
+    dependent: bool  # on an input or on state
+    one: bool  # a single element
+    dtype: str
+
+
+class Predicates:
+    """Formulas for the jumps of a method, from the solution of `Reaching`."""
+
+    def __init__(self, reaching: Reaching) -> None:
+        self.reaching = reaching
+        self.method = reaching.method
+        self._terms: dict[tuple, _Term] = {}
+        self._by_number: list[_Term] = []
+        self._definitions: dict[tuple[int, int], _Term] = {}
+        self.literals: dict[int, Literal | None] = {}
+        self.clobbered: set[int] = set()  # jumps whose predicate may be overwritten
+        for position, step in enumerate(reaching.flow.code):
+            if isinstance(step, JumpFalse):
+                self.literals[position] = self._literal(position, step.condition)
+
+    def term_key(self, number: int) -> tuple:
+        """The structure behind a value number, for the solver."""
+        return self._by_number[number].key
+
+    def _literal(self, position: int, slot: int) -> Literal | None:
+        facts = self.reaching.reads.get((position, slot), ())
+        if any(f[2] != INTACT for f in facts):
+            self.clobbered.add(position)
+            return None
+        term = self._read(position, slot, 0)
+        formula = self._formula(term)
+        positive = True
+        while formula[0] == "not":
+            formula, positive = formula[1], not positive
+        return Literal(formula, positive, term.loops, term.dependent)
+
+    def _intern(self, key: tuple, loops: frozenset[int], dependent: bool, one: bool, dtype: str) -> _Term:
+        term = self._terms.get(key)
+        if term is None:
+            term = _Term(len(self._by_number), key, loops, dependent, one, dtype)
+            self._terms[key] = term
+            self._by_number.append(term)
+        return term
+
+    def _loops_at(self, position: int) -> frozenset[int]:
+        flow = self.reaching.flow
+        return frozenset(flow.loops_of.get(flow.block_of[position], ()))
+
+    def _shape(self, slot: int) -> tuple[bool, str]:
+        value = self.method.values[slot]
+        if isinstance(value, Tensor):
+            one = value.dynamism is Dynamism.STATIC and value.nbytes == value.itemsize
+            return one, value.dtype
+        return True, value.kind if isinstance(value, Scalar) else ""
+
+    def _read(self, position: int, slot: int, depth: int) -> _Term:
+        """The number of what the instruction at ``position`` reads in ``slot``."""
+        value = self.method.values[slot]
+        one, dtype = self._shape(slot)
+        none: frozenset[int] = frozenset()
+        reads = self.reaching.reads.get((position, slot))
+        if reads is None:
+            if isinstance(value, Scalar):
+                return self._intern(("const", value.kind, value.value), none, False, True, value.kind)
+            if isinstance(value, Tensor) and value.is_constant:
+                return self._intern(("data", str(value.placement), dtype, value.sizes), none, False, one, dtype)
+            if isinstance(value, NumberList):
+                items: tuple = value.items
+                if value.kind == "ints":
+                    items = tuple(self._read(position, int(i), depth + 1).number for i in items)
+                return self._intern((value.kind, items), self._loops_at(position), False, False, "")
+            if isinstance(value, TensorList):
+                parts = [self._read(position, i, depth + 1) for i in value.items if i >= 0]
+                loops = none.union(*(p.loops for p in parts))
+                dependent = any(p.dependent for p in parts)
+                return self._intern(("list", tuple(p.number for p in parts)), loops, dependent, False, "")
+            return self._intern(("read", position, slot), self._loops_at(position), True, one, dtype)
+        if any(f[2] != INTACT for f in reads):
+            return self._intern(("read", position, slot), self._loops_at(position), True, one, dtype)
+        if len(reads) == 1:
+            ((obj, definer, _, _),) = reads
+            return self._definition(obj, definer, depth)
+        key = frozenset((f[0], f[1]) for f in reads)
+        loops = none.union(*(self._loops_at(d) for _, d in key if d >= 0))
+        return self._intern(("choice", key), loops, True, one, dtype)
+
+    def _definition(self, obj: int, definer: int, depth: int) -> _Term:
+        one, dtype = self._shape(obj)
+        none: frozenset[int] = frozenset()
+        if definer in (LOAD, FILL):
+            return self._intern(("state", obj), none, True, one, dtype)
+        known = self._definitions.get((obj, definer))
+        if known is not None:
+            return known
+        step, effect = self.reaching.flow.code[definer], self.reaching.effects[definer]
+        loops = self._loops_at(definer)
+        if isinstance(step, Stage):
+            term = self._intern(("input", step.slot), none, True, one, dtype)
+        elif not isinstance(step, Kernel) or not effect.pure or not effect.known or depth > _MAX_DEPTH:
+            term = self._intern(("definition", definer, obj), loops, True, one, dtype)
+        else:
+            outs = {*effect.writes, *effect.scalars}
+            operands: list[object] = []
+            dependent = False
+            for arg in step.args:
+                slots = self.method.tensors_of(arg) or (arg,)
+                if arg in outs or all(s in outs for s in slots):
+                    continue
+                if arg in effect.shapes:
+                    value = self.method.values[arg]
+                    static = isinstance(value, Tensor) and value.dynamism is Dynamism.STATIC
+                    if static and isinstance(value, Tensor) and arg not in self.reaching.roles.moved:
+                        operands.append(("sizes", value.sizes, value.dtype))
+                        continue
+                    part = self._intern(("shape", definer, arg), loops, True, False, "")
+                else:
+                    part = self._read(definer, arg, depth + 1)
+                operands.append(part.number)
+                loops |= part.loops
+                dependent |= part.dependent
+            which = effect.writes.index(obj) if obj in effect.writes else -1
+            loops |= self._loops_at(definer)
+            key = ("op", step.operator, which, tuple(operands), dtype)
+            if which < 0 and effect.writes:
+                key = ("definition", definer, obj)
+            term = self._intern(key, loops, dependent, one, dtype)
+        self._definitions[(obj, definer)] = term
+        return term
+
+    # --- formulas -----------------------------------------------------------------------------------------------------
+
+    def _formula(self, term: _Term) -> Formula:
+        key = term.key
+        if key[0] == "const" and isinstance(key[2], bool):
+            return ("true",) if key[2] else ("not", ("true",))
+        if key[0] == "op" and term.one and term.dtype == "bool":
+            name, operands = base_name(key[1]), [o for o in key[3] if isinstance(o, int)]
+            parts = [self._by_number[o] for o in operands]
+            truths = all(p.one and p.dtype == "bool" for p in parts)
+            if name in _NEGATIONS and len(parts) == 1 and truths:
+                return _negate(self._formula(parts[0]))
+            if name in _CONNECTIVES and len(parts) == 2 and truths:
+                return (_CONNECTIVES[name], self._formula(parts[0]), self._formula(parts[1]))
+            if (name in _COPIES or name == "_local_scalar_dense") and parts and parts[0].one and parts[0].dtype == "bool":
+                return self._formula(parts[0])
+            if name in COMPARISONS and len(parts) == 2 and all(p.one for p in parts):
+                known = namespace(key[1]) in ("aten", "executorch_prim")
+                if known and (formula := self._comparison(COMPARISONS[name], *parts)):
+                    return formula
+        return ("atom", term.number)
+
+    def _comparison(self, answers: frozenset[str], a: _Term, b: _Term) -> Formula | None:
+        """``answers`` are the outcomes of comparing a with b for which the predicate holds."""
+        floats = {"f32", "f64", "double"}
+        whole = {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "int"}
+        kinds = {a.dtype, b.dtype}
+        if not kinds <= floats | whole or (kinds & floats and len(kinds - {"double", "int"}) > 1):
+            return None
+        left, right = self._operand(a, b.dtype), self._operand(b, a.dtype)
+        if left is None or right is None:
+            return None
+        is_float = bool(kinds & floats)
+        if str(left) > str(right):
+            left, right = right, left
+            answers = frozenset({"<": ">", ">": "<"}.get(x, x) for x in answers)
+        return ("cmp", left, right, answers, is_float)
+
+    def _operand(self, term: _Term, other: str) -> tuple | None:
+        """A number of the solver: ("n", value number) or ("c", constant as the kernel sees it)."""
+        if term.key[0] != "const":
+            return ("n", term.number)
+        value = term.key[2]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        if other == "f32":
+            try:
+                value = struct.unpack("<f", struct.pack("<f", value))[0]
+            except (OverflowError, struct.error):
+                return None
+        if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+            return None
+        return ("c", value)
+
+
+def _negate(formula: Formula) -> Formula:
+    return formula[1] if formula[0] == "not" else ("not", formula)
+
+
+def atoms_of(formula: Formula) -> frozenset[object]:
+    """What relates a formula to others: atoms, and the value numbers that it compares."""
+    match formula[0]:
+        case "true":
+            return frozenset()
+        case "atom":
+            return frozenset({("atom", formula[1])})
+        case "cmp":
+            return frozenset(x for x in formula[1:3] if x[0] == "n")
+        case "not":
+            return atoms_of(formula[1])
+    return atoms_of(formula[1]) | atoms_of(formula[2])
