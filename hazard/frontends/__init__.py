@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import BinaryIO
 
 from hazard.frontends import pte
 from hazard.program import InputError, Program
@@ -17,19 +18,21 @@ def load(path: str | os.PathLike[str]) -> Program:
 
     Raises InputError when the file cannot be read or holds no usable program.
     """
-    if path == "-":
-        return load_bytes(sys.stdin.buffer.read(), "<stdin>")
     name = pte.printable(os.fspath(path))
     try:
+        if path == "-":
+            return _load_stream(sys.stdin.buffer, "<stdin>")
         with open(path, "rb") as file:
-            if not file.seekable():
-                return load_bytes(file.read(), name)
-            head = file.read(_HEAD_BYTES)
-            if not _is_text(head, name, whole=False):
-                return pte.read_program(path)
-            return _parse_text(head + file.read(), name)
+            return _load_stream(file, name)
     except OSError as e:
         raise InputError(f"{name}: cannot be read: {e.strerror or e}") from None
+
+
+def _load_stream(file: BinaryIO, name: str) -> Program:
+    head = file.read(_HEAD_BYTES)
+    if _is_text(head, name, whole=len(head) < _HEAD_BYTES):
+        return _parse_text(head + file.read(), name)
+    return pte.read_stream(file, name, head)
 
 
 def load_bytes(data: bytes, name: str = "<bytes>") -> Program:

@@ -68,6 +68,8 @@ _UNPLANNED: Final = Unplanned()
 _RANK_LIMIT: Final = 16
 _CONTIGUOUS: Final = tuple(bytes(range(n)) for n in range(_RANK_LIMIT + 1))
 _EXTERNAL: Final = 1
+#: The runtime gives up at 100 bytes. Without a limit, many operators could share one huge name and fill the memory.
+_OPERATOR_LIMIT: Final = 255
 
 
 def read_program(path: str | os.PathLike[str]) -> Program:
@@ -78,9 +80,17 @@ def read_program(path: str | os.PathLike[str]) -> Program:
     name = printable(os.fspath(path))
     try:
         with open(path, "rb") as file:
-            data, file_size = _program_part(file, name)
+            return read_stream(file, name)
     except OSError as e:
         raise InputError(f"{name}: cannot be read: {e.strerror or e}") from None
+
+
+def read_stream(file: BinaryIO, name: str, head: bytes = b"") -> Program:
+    """As `read_program`, from an open file or pipe of which ``head`` has been read; ``name`` is for messages.
+
+    Raises InputError when it holds no usable program, OSError when it cannot be read.
+    """
+    data, file_size = _program_part(file, name, head)
     return _parse_file(data, name, file_size)
 
 
@@ -93,37 +103,35 @@ def parse_pte(data: bytes | bytearray | memoryview, name: str = "<bytes>") -> Pr
     return _parse_file(view, printable(name), len(view))
 
 
-def is_program(head: bytes) -> bool:
-    """Whether bytes that begin with ``head`` are meant to be a file of ExecuTorch."""
-    return head[4:6] in (b"ET", b"BP", b"FT")
-
-
 def printable(name: str) -> str:
     """The name as it can stand in a one-line message."""
+    name = name if len(name) <= 1000 else name[:1000] + "..."
     return name if name.isprintable() else repr(name)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def _program_part(file: BinaryIO, name: str) -> tuple[memoryview, int | None]:
-    """The flatbuffer of an open file, and the size of the file if that is known."""
-    head = file.read(HEAD_BYTES)
-    status = os.fstat(file.fileno())
-    regular = stat.S_ISREG(status.st_mode)
-    file_size = status.st_size if regular else None
+def _program_part(file: BinaryIO, name: str, head: bytes) -> tuple[memoryview, int | None]:
+    """The flatbuffer of a file of which ``head`` has been read, and the size of the file if that is known."""
+    head += file.read(max(0, HEAD_BYTES - len(head)))
     _check_kind(head, name)
     header = _extended_header(head, name) if head[4:6] == b"ET" else None
-    if not regular:
-        data = head + _read_stream(file, None if header is None else header.program_size - len(head))
-        return memoryview(data), file_size if header else len(data)
-    wanted = min(header.program_size, status.st_size) if header else status.st_size
-    if wanted > _MAP_BEYOND:
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        data = head + _read_pipe(file, None if header is None else header.program_size - len(head))
+        return memoryview(data), None if header else len(data)
+    file_size = status.st_size
+    wanted = min(header.program_size, file_size) if header else file_size
+    if wanted <= _MAP_BEYOND:
+        return memoryview(head[:wanted] + file.read(max(0, wanted - len(head)))), file_size
+    try:
         return memoryview(mmap.mmap(file.fileno(), wanted, access=mmap.ACCESS_READ)), file_size
-    return memoryview(head[:wanted] + file.read(max(0, wanted - len(head)))), file_size
+    except ValueError:  # the file has become shorter
+        raise InputError(f"{name}: the file changed while it was read") from None
 
 
-def _read_stream(file: BinaryIO, count: int | None) -> bytes:
+def _read_pipe(file: BinaryIO, count: int | None) -> bytes:
     """``count`` bytes or all that there are. A read of a hostile count at once would take that much memory."""
     pieces = []
     while count is None or count > 0:
@@ -385,6 +393,8 @@ class _Reader:
         name, overload, _ = self._operator.layout(position)
         text = self._text(position, name, "the name of an operator")
         suffix = self._buffer.string(position + overload, "the overload of an operator") if overload else ""
+        if len(text) + len(suffix) > _OPERATOR_LIMIT:
+            self._buffer.fail(position, f"the name of an operator has {len(text) + len(suffix)} characters")
         return f"{text}.{suffix}" if suffix else text
 
     def _read_delegate(self, position: int) -> str:
@@ -392,7 +402,7 @@ class _Reader:
         name, processed, specs, _ = self._delegate.layout(position)
         backend = self._text(position, name, "the name of a delegate")
         if not processed:
-            buffer.fail(position, f"delegate {printable(backend)} has no data")
+            buffer.fail(position, f"delegate {printable(backend[:80])} has no data")
         target = buffer.follow(position + processed)
         location_field, index_field, _ = self._data_reference.layout(target)
         location = buffer.data[target + location_field] if location_field else 0
