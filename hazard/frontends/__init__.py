@@ -52,13 +52,7 @@ def _is_text(head: bytes, name: str, *, whole: bool) -> bool:
         return False
     if name.endswith(".hir"):
         return True
-    try:
-        text = head.decode("utf-8")
-    except UnicodeDecodeError as e:
-        if whole or e.start < len(head) - 3:  # else a character is cut by the end of the head
-            return False
-        text = head[: e.start].decode("utf-8")
-    lines = (line.strip() for line in text.splitlines())
+    lines = (line.strip() for line in head.decode("utf-8", "replace").splitlines())
     first = next((line for line in lines if line and not line.startswith("#")), "")
     return first.startswith("method ") or (not whole and not first)
 
