@@ -113,6 +113,8 @@ class Observation:
     * foreign-view: a presumed view reads bytes, and no tensor of just its place and size wrote them. Then its base did
       not either, whichever that is;
     * uninitialized-state: a slot that something defines is read before that, and finds fill;
+    * scratch: unwritten or foreign-view, but the slot is used once, by an operator that is not of ExecuTorch's own, so
+      that it may be working memory of that operator;
     * operand-overlap, output-overlap: inside one instruction;
     * written-constant, freed, outside-arena.
 
@@ -165,8 +167,8 @@ class Result:
 
     @property
     def hazards(self) -> list[Observation]:
-        """Without what is right for a host that fills arenas, and without what nobody has read yet."""
-        return [o for o in self.observations if o.kind != "uninitialized-state" and o.role != "update"]
+        """Without what is right for a host that fills arenas, what may be meant so, and what nobody has read yet."""
+        return [o for o in self.observations if o.kind not in ("uninitialized-state", "scratch") and o.role != "update"]
 
     def kinds(self) -> Counter[str]:
         return Counter(o.kind for o in self.observations)
@@ -447,6 +449,7 @@ _PARTIAL = words(
     """index_put_ _index_put_impl_ _unsafe_index_put_ index_copy_ index_add_ index_fill_ index_reduce_ scatter_
     scatter_add_ scatter_reduce_ masked_scatter_ masked_fill_ slice_scatter_ select_scatter_ put_"""
 )
+OWN_NAMESPACES = words("aten dim_order_ops et_copy executorch_prim quantized_decomposed")
 #: Custom operators that mutate arguments: positions of these; their out argument is a stand-in that stays as it is.
 _UPDATES_ARGUMENTS = {"update_cache": (1,), "update_cache_with_indices": (1,), "sdpa_with_kv_cache": (3, 4)}
 
@@ -518,21 +521,11 @@ def _split(
     return rest, outs
 
 
-def _number(v: object) -> float:
-    if not isinstance(v, (int, float)):
-        raise TypeError(v)
-    return v
-
-
-def _floordiv(a: float, b: float) -> float:
-    return a // b
-
-
 _ARITHMETIC: dict[str, Callable[..., object]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
     "mul": lambda a, b: a * b,
-    "floordiv": _floordiv,
+    "floordiv": lambda a, b: a // b,
     "truediv": lambda a, b: a / b,
     "mod": lambda a, b: a % b,
     "neg": lambda a: -a,
@@ -659,6 +652,7 @@ class Oracle:
         self.term_of: dict[Write, int] = {}
         self.move_targets = {x.target for _, _, x in method.instructions() if isinstance(x, Move)}
         self.updated = self._updated()
+        self.uses = Counter(s for _, _, x in method.instructions() for s in _named(x))
         self.delegate_outputs = delegate_outputs(method)
         self.defined_somewhere = self._defined_somewhere()
         self.members = self._state_members()
@@ -780,7 +774,8 @@ class Oracle:
 
     def _is_view(self, slot: int) -> bool:
         """Whether the slot is presumed to be a view: it has planned bytes, and nothing defines it."""
-        return slot not in self.defined_somewhere and self.method.tensor(slot).planned is not None
+        t = self.method.tensor(slot)
+        return slot not in self.defined_somewhere and t.planned is not None and t.fqn is None
 
     def _meaning(self, state: State, slot: int) -> Meaning:
         """What slot ``slot`` means now."""
@@ -841,6 +836,8 @@ class Oracle:
                     kind = self._kind_of_fill(slot, state.objects[slot])
                 else:
                     continue
+                if kind in ("unwritten", "foreign-view") and self._may_be_scratch(state, slot):
+                    kind = "scratch"
                 self._observe(state, kind, role, slot, expected, seen, a, b)
                 clean = clean and kind == "uninitialized-state"
         return clean
@@ -855,10 +852,18 @@ class Oracle:
             return False
         return seen.tensor != self._region(state, slot)
 
+    def _may_be_scratch(self, state: State, slot: int) -> bool:
+        if state.chain >= len(self.method.chains):
+            return False
+        x = self.method.chains[state.chain][state.index]
+        custom = isinstance(x, Kernel) and x.operator.partition("::")[0] not in OWN_NAMESPACES
+        return custom and self.uses[slot] == 1
+
     def _kind_of_fill(self, slot: int, owner: int) -> str:
         """Fill is fine in a state without initial contents; anywhere else somebody should have written."""
         for s in (slot, owner):
-            if s in self.defined_somewhere and s not in self.move_targets:
+            defined = s in self.defined_somewhere and s not in self.move_targets
+            if defined or self.method.tensor(s).fqn is not None:
                 return "uninitialized-state"
         mine = self.method.tensor(owner).planned
         if any(self.method.tensor(s).planned == mine for s in self.updated):
@@ -956,6 +961,7 @@ class Oracle:
         for s in effect.updates:
             self._read(state, s, "update")
         self._check_overlaps(state, effect)
+        self._use_scratch(state, effect.reads)
         tags = {out: self._tag(state, out) for out in effect.defines}
         meanings = {}
         for out, tag in tags.items():
@@ -975,6 +981,14 @@ class Oracle:
             self._check_bounds(state, "result", s)
             term = self.terms.number("tag", self._tag(state, s))
             self._define(state, s, Meaning(_whole(self._size(state, s), UNDEFINED), term))
+
+    def _use_scratch(self, state: State, slots: Sequence[int]) -> None:
+        for slot in slots:
+            space, low, high = self._region(state, slot)
+            if low < high and self._is_view(slot) and self._may_be_scratch(state, slot):
+                seen = self._bytes(state, space).read(low, high)
+                if any(tag.kind == "fill" or self._is_foreign(state, slot, tag) for _, _, tag in seen):
+                    self._may_write(state, slot)
 
     def _result(self, state: State, slot: int) -> None:
         self._check_bounds(state, "result", slot)
@@ -1248,6 +1262,17 @@ class Oracle:
             self._paint(state, slot, 0, self._size(state, slot), tag)
             meaning = Meaning(_whole(self._size(state, slot), tag), self.terms.number("tag", tag))
             self._define(state, slot, meaning)
+
+
+def _named(instruction: Instruction) -> tuple[int, ...]:
+    match instruction:
+        case Kernel(_, args) | DelegateCall(_, args):
+            return args
+        case Move(source, target) | Alias(source, target):
+            return (source, target)
+        case JumpFalse(slot, _) | Free(slot):
+            return (slot,)
+    raise TypeError(instruction)
 
 
 def _own_place(slot: int, t: Tensor) -> tuple[Space, int]:
