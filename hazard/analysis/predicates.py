@@ -205,8 +205,8 @@ class Predicates:
         floats = {"f32", "f64", "double"}
         whole = {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "int"}
         kinds = {a.dtype, b.dtype}
-        if not kinds <= floats | whole or (kinds & floats and len(kinds - {"double", "int"}) > 1):
-            return None
+        if not (kinds <= whole or (kinds <= floats | {"int"} and len(kinds & {"f32", "f64"}) <= 1)):
+            return None  # kernels round mixed operands in ways that the solver's numbers do not
         left, right = self._operand(a, b.dtype), self._operand(b, a.dtype)
         if left is None or right is None:
             return None
@@ -228,6 +228,8 @@ class Predicates:
                 value = struct.unpack("<f", struct.pack("<f", value))[0]
             except (OverflowError, struct.error):
                 return None
+        if other == "f64":
+            value = float(value)
         if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
             return None
         return ("c", value)

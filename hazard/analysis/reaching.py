@@ -71,6 +71,7 @@ class Reaching:
         self.collisions: set[Collision] = set()
         self.writes: dict[tuple[int, int], set[int]] = {}
         self.overflowed: set[int] = set()
+        self.restarts: dict[tuple[int, int], frozenset[int]] = {}
         self.undefined = {p for p, e in enumerate(effects) if e.undefined}
         self._default: dict[int, tuple[Fact, ...]] = {}
         self._uses: list[tuple[int, ...]] = []
@@ -177,7 +178,7 @@ class Reaching:
         self._liveness()
         flow = self.flow
         rank = {b: i for i, b in enumerate(flow.order)}
-        restarts = self._restarts()
+        self.restarts = restarts = self._restarts()
         state, contents = self._initial()
         before: dict[int, tuple[State, Contents]] = {0: (state, contents)}
         work = [0]
@@ -447,6 +448,21 @@ class Reaching:
             area = self.regions.region(obj)
             for view in self._views_at.get(area, ()):
                 contents[view] = (((area[1], area[2], position, writer),),)
+
+    def views_at(self, obj: int) -> list[int]:
+        """Presumed views on exactly the bytes of the object of slot ``obj``."""
+        return self._views_at.get(self.regions.region(obj), [])
+
+    def copies_onto_itself(self, position: int) -> bool:
+        """Whether a position copies bytes onto themselves, whichever path led there; asked after `solve`."""
+        effect = self.effects[position]
+        if not effect.writes or len(effect.reads) != 1:
+            return False
+        reads = self.reads.get((position, effect.reads[0]), set(self.default(effect.reads[0])))
+        state: State = {effect.reads[0]: tuple(reads)}
+        target = effect.writes[0]
+        state[target] = tuple((o, FILL, INTACT, EXACT) for o in sorted(self.writes.get((position, target), {target})))
+        return self._copies_onto_itself(position, effect, state)
 
     def _copies_onto_itself(self, position: int, effect: Effect, state: State) -> bool:
         """Whether this is a copy whose source bytes are its target bytes on every path."""

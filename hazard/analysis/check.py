@@ -1,0 +1,450 @@
+"""Decides, for every read of a method, whether it sees what it expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from hazard.analysis.conflicts import Conflict, Decision, Kind, Place, Witness
+from hazard.analysis.effects import Declaration, Effect
+from hazard.analysis.flow import Flow, Stage, Use, build_flow
+from hazard.analysis.paths import Answer, Path, Paths
+from hazard.analysis.predicates import Predicates
+from hazard.analysis.reaching import APPROXIMATE, ELSEWHERE, EXACT, FILL, INTACT, LOAD, UNKNOWN, Collision, Fact, Reaching
+from hazard.analysis.replay import Replay, Seen, replay
+from hazard.analysis.roles import Regions, Roles, instruction_effects, kernel_name, settle_roles
+from hazard.analysis.scalars import Scalars, propagate
+from hazard.analysis.solver import Theory
+from hazard.program import DelegateCall, JumpFalse, Kernel, Method, Move, Tensor
+
+#: Reads of one method whose paths are replayed; further findings rest on the search alone.
+REPLAYS: Final = 400
+
+
+@dataclass(slots=True)
+class Counts:
+    """Reads of a method by what is known of them."""
+
+    proved: int = 0
+    assumed: int = 0
+    unknown: int = 0
+    hazard: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.proved + self.assumed + self.unknown + self.hazard
+
+
+@dataclass(slots=True)
+class MethodAnalysis:
+    """All that is known of one method. ``verdict`` is proved, hazard or unknown; ``reasons`` say why it is unknown.
+
+    ``proofs`` says for every read that needed more than comparing intervals how it was decided.
+    """
+
+    method: Method
+    flow: Flow
+    effects: list[Effect]
+    regions: Regions
+    roles: Roles
+    scalars: Scalars
+    reaching: Reaching
+    conflicts: list[Conflict] = field(default_factory=list)
+    assumptions: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    counts: Counts = field(default_factory=Counts)
+    proofs: dict[tuple[int, int], str] = field(default_factory=dict)
+    unknown_operators: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        if any(c.kind is not Kind.UNINITIALIZED for c in self.conflicts):
+            return "hazard"
+        return "unknown" if self.reasons else "proved"
+
+
+def analyse(method: Method, declared: Mapping[str, Declaration] | None = None) -> MethodAnalysis:
+    """Analyses one method on its own, over all paths, trip counts and sequences of calls.
+
+    ``declared`` are effects of custom operators.
+    """
+    flow = build_flow(method)
+    effects = instruction_effects(flow, declared or {})
+    regions = Regions(method)
+    roles = settle_roles(flow, effects, regions)
+    scalars = propagate(flow, effects, roles.moved)
+    reaching = Reaching(flow, effects, regions, roles, scalars)
+    reaching.solve()
+    analysis = MethodAnalysis(method, flow, effects, regions, roles, scalars, reaching)
+    _Judge(analysis).run()
+    return analysis
+
+
+class _Judge:
+    def __init__(self, analysis: MethodAnalysis) -> None:
+        self.a = analysis
+        self.reaching = analysis.reaching
+        self.flow, self.method, self.regions = analysis.flow, analysis.method, analysis.regions
+        self.judged: set[tuple[int, int]] = set()
+        self.hazardous: set[tuple[int, int]] = set()
+        self.uncertain: set[tuple[int, int]] = set()
+        self.replays = 0
+        self._paths: Paths | None = None
+        self._predicates: Predicates | None = None
+        self.theory = Theory()
+
+    @property
+    def predicates(self) -> Predicates:
+        if self._predicates is None:
+            self._predicates = Predicates(self.reaching)
+        return self._predicates
+
+    @property
+    def paths(self) -> Paths:
+        if self._paths is None:
+            self._paths = Paths(self.reaching, self.predicates, self.theory)
+        return self._paths
+
+    def run(self) -> None:
+        reads = self._reads()
+        for position, slot in reads:
+            if slot in self.a.roles.views:
+                continue
+            facts = self.reaching.reads.get((position, slot))
+            if facts:
+                self._judge_read(position, slot, facts)
+        for collision in sorted(self.reaching.collisions, key=lambda c: (c.position, c.victim, c.writer)):
+            self._judge_collision(collision)
+        from hazard.analysis.views import judge_views
+
+        assumed = judge_views(self)
+        self._unknown_effects()
+        counts = self.a.counts
+        for key in reads:
+            if key in self.hazardous:
+                counts.hazard += 1
+            elif key in self.uncertain:
+                counts.unknown += 1
+            elif key in assumed:
+                counts.assumed += 1
+            else:
+                counts.proved += 1
+
+    def _reads(self) -> list[tuple[int, int]]:
+        """(position, slot) of every read of tensor contents that can be executed, in program order."""
+        result = []
+        for b in sorted(self.flow.order):
+            block = self.flow.blocks[b]
+            for position in range(block.start, block.end):
+                result.extend((position, slot) for slot in self.a.effects[position].reads)
+        return result
+
+    # --- ordinary reads -----------------------------------------------------------------------------------------------
+
+    def _judge_read(self, position: int, slot: int, facts: set[Fact]) -> None:
+        bad = {f for f in facts if f[2] != INTACT and f[1] not in self.reaching.undefined}
+        fill = [f for f in facts if f[1] == FILL and f[2] == INTACT]
+        if fill:
+            self._uninitialized(position, slot, fill[0][0])
+        if not bad:
+            return
+        if all(f[3] == UNKNOWN for f in bad):
+            self._unknown_read(position, slot, bad)
+            return
+        answer = self.paths.to_read(position, slot, facts)
+        if not answer.paths:
+            if answer.exhausted:
+                self.a.proofs[position, slot] = "path" if not self.theory.questions else "solver"
+                return
+            self.uncertain.add((position, slot))
+            self._reason(f"{self.describe(position)}: too many paths to decide what %{slot} holds")
+            return
+        if all(p.token.quality == UNKNOWN for p in answer.paths):
+            self._unknown_read(position, slot, bad)
+            return
+        self._report_read(position, slot, bad, answer)
+
+    def _report_read(self, position: int, slot: int, bad: set[Fact], answer: Answer) -> None:
+        chosen, run, seen = self._choose(answer, position, slot)
+        token = chosen.token
+        kind = Kind.ELSEWHERE if token.overwriter == ELSEWHERE else Kind.OVERWRITTEN
+        certain = chosen.exact and run is not None and run.complete and run.followed and seen is not None
+        if run is None and chosen.exact:
+            certain = True  # the search alone; it is exact for this token
+        pairs = {(p.token.definer, p.token.overwriter) for p in answer.paths}
+        if not answer.exhausted:
+            pairs |= {(f[1], f[2]) for f in bad}
+        call = chosen.call
+        definer, overwriter = token.definer, token.overwriter
+        defined_in: int | None = token.call if token.definer >= 0 else None
+        overwritten_in = token.overwritten_in
+        if seen is not None:
+            definer, defined_in = seen.expected[1], seen.expected[0] or None
+            if kind is Kind.OVERWRITTEN:
+                overwriter, overwritten_in = seen.seen[1], seen.seen[0]
+        object_ = token.object
+        escaped = slot in self.a.roles.moved and not self._own_definition(slot, definer)
+        define = self.definition(definer, object_, slot, defined_in)
+        clobber = self.writer(overwriter, object_, overwritten_in) if overwriter >= 0 else None
+        defines = {d for d, _ in pairs} | {definer}
+        clobbers = {w for _, w in pairs if w >= 0} | ({overwriter} if overwriter >= 0 else set())
+        witness = self.witness(run, chosen, seen, object_)
+        self.hazardous.add((position, slot))
+        self.a.conflicts.append(
+            Conflict(
+                kind,
+                self.place(position, slot, object_, call),
+                define,
+                clobber,
+                tuple(p for d in sorted(defines) if (p := self.definition(d, object_, slot, None))),
+                tuple(self.writer(w, object_, None) for w in sorted(clobbers)),
+                certain,
+                witness,
+                escaped=escaped,
+                persistent=self.is_state(slot, definer, defined_in, call),
+                again=self._again(position, overwriter, overwritten_in, call),
+                approximations=self._approximations(position, slot, chosen, run, seen),
+            )
+        )
+
+    def _choose(self, answer: Answer, position: int, slot: int) -> tuple[Path, Replay | None, Seen | None]:
+        """The first path whose replay shows the fault, else the first path."""
+        paths = [p for p in answer.paths if p.token.quality != UNKNOWN]
+        paths.sort(key=lambda p: (p.call, not p.exact, len(p.steps)))
+        fallback: Replay | None = None
+        for path in paths[:6]:
+            if self.replays >= REPLAYS:
+                return paths[0], None, None
+            self.replays += 1
+            run = replay(self.reaching, self.predicates, path, position)
+            fallback = fallback or run
+            for m in run.mismatches:
+                if m.position == position and m.slot == slot and m.call == path.call and m.expected != m.seen:
+                    return path, run, m
+        return paths[0], fallback, None
+
+    def _own_definition(self, slot: int, definer: int) -> bool:
+        if definer < 0:
+            return True
+        effect = self.a.effects[definer]
+        return slot in (*effect.writes, *effect.updates, *effect.appends, *effect.may_writes)
+
+    def _again(self, position: int, overwriter: int, overwritten_in: int, call: int) -> bool:
+        """Whether the read comes first in program order and a loop brings it back after the write."""
+        return overwriter >= position and overwritten_in == call and overwriter >= 0
+
+    def is_state(self, slot: int, definer: int, defined_in: int | None, call: int) -> bool:
+        value = self.method.values[slot]
+        if slot in self.a.roles.moved or not isinstance(value, Tensor):
+            return False
+        if definer in (LOAD, FILL):
+            return value.initial is not None or value.fqn is not None or definer == FILL
+        return defined_in is not None and defined_in < call
+
+    def _approximations(
+        self, position: int, slot: int, path: Path, run: Replay | None, seen: Seen | None
+    ) -> tuple[str, ...]:
+        notes = []
+        if path.token.quality == APPROXIMATE:
+            notes.append("sizes that are known at run time only")
+        if not path.exact and path.token.quality == EXACT:
+            notes.append("a predicate on the way depends on constants only")
+        if run is not None and seen is None:
+            partial = self.a.effects[position].partial
+            notes.append("the instruction reads a part of the operand" if partial else "trip counts on the way")
+        if path.token.quality == UNKNOWN:
+            notes.append("an instruction whose effect is a guess")
+        return tuple(notes)
+
+    # --- uninitialised state ------------------------------------------------------------------------------------------
+
+    def _uninitialized(self, position: int, slot: int, obj: int) -> None:
+        value = self.method.values[obj]
+        if not isinstance(value, Tensor) or value.planned is None or value.nbytes == 0:
+            return
+        if any(c.kind is Kind.UNINITIALIZED and c.define and c.define.slot == obj for c in self.a.conflicts):
+            return
+        use = self.place(position, slot, obj, 1)
+        define = self.place(0, obj, obj, None, operator="nothing")
+        self.a.conflicts.append(Conflict(Kind.UNINITIALIZED, use, define, None, (define,), (), True, None, persistent=True))
+
+    # --- collisions ---------------------------------------------------------------------------------------------------
+
+    def _judge_collision(self, c: Collision) -> None:
+        key = (c.position, c.victim)
+        if c.quality == UNKNOWN:
+            self.uncertain.add(key)
+            self._reason(f"{self.describe(c.position)}: its effect on %{c.victim} is not known")
+            return
+        facts = self.reaching.reads.get(key, set())
+        objects = {f[0] for f in facts}
+        writer_objects = self.reaching.writes.get((c.position, c.writer), set())
+        if len(objects) > 1:
+            answer = self.paths.to_object(c.position, c.victim, c.victim_object, facts)
+        else:
+            answer = self.paths.to_position(c.position)
+        if not answer.paths:
+            if answer.exhausted:
+                self.a.proofs[key] = "path"
+            else:
+                self.uncertain.add(key)
+                self._reason(f"{self.describe(c.position)}: too many paths to decide whether its operands overlap")
+            return
+        path = answer.paths[0]
+        run, seen = None, None
+        if self.replays < REPLAYS:
+            self.replays += 1
+            run = replay(self.reaching, self.predicates, path, c.position)
+            seen = next((m for m in run.mismatches if m.position == c.position and m.slot == c.victim), None)
+        exact = c.quality == EXACT and path.exact and (len(writer_objects) == 1)
+        certain = exact and (run is None or (seen is not None and run.complete and run.followed))
+        definer = min((f[1] for f in facts), default=FILL)
+        if path.token.object == c.victim_object:
+            definer = path.token.definer
+        clobber = self.place(c.position, c.writer, c.writer_object, path.call)
+        define = clobber if c.both_written else self.definition(definer, c.victim_object, c.victim, path.token.call)
+        approximations = ("sizes that are known at run time only",) if c.quality == APPROXIMATE else ()
+        self.hazardous.add(key)
+        self.a.conflicts.append(
+            Conflict(
+                Kind.COLLISION,
+                self.place(c.position, c.victim, c.victim_object, path.call),
+                define,
+                clobber,
+                (define,) if define else (),
+                (clobber,),
+                certain,
+                self.witness(run, path, seen, c.victim_object),
+                escaped=c.victim in self.a.roles.moved,
+                approximations=approximations,
+            )
+        )
+
+    # --- what is not known --------------------------------------------------------------------------------------------
+
+    def _unknown_read(self, position: int, slot: int, bad: set[Fact]) -> None:
+        self.uncertain.add((position, slot))
+        for fact in sorted(bad):
+            if fact[2] >= 0 and not self.a.effects[fact[2]].known:
+                self._reason(
+                    f"{self.describe(fact[2])}: its effect is not known, and %{slot} is read at {self.describe(position)}"
+                )
+
+    def _unknown_effects(self) -> None:
+        for position, effect in enumerate(self.a.effects):
+            step = self.flow.code[position]
+            if effect.known:
+                continue
+            if isinstance(step, Kernel):
+                chain, index = self.site(position)
+                self.a.unknown_operators.setdefault(step.operator, (chain, index if index is not None else -1))
+        for guess in self.a.roles.guesses:
+            step = self.flow.code[guess.position]
+            if isinstance(step, DelegateCall) and guess.most != guess.sure:
+                self._assume(
+                    f"delegate-outputs [{self.site(guess.position)[1]}]: {guess.sure} to {guess.most} of its last arguments"
+                )
+
+    def _reason(self, text: str) -> None:
+        if text not in self.a.reasons:
+            self.a.reasons.append(text)
+
+    def _assume(self, text: str) -> None:
+        if text not in self.a.assumptions:
+            self.a.assumptions.append(text)
+
+    # --- telling it ---------------------------------------------------------------------------------------------------
+
+    def site(self, position: int) -> tuple[int, int | None]:
+        site = self.flow.sites[position]
+        return site if site is not None else (0, None)
+
+    def describe(self, position: int) -> str:
+        """``[12] aten::clone.out``."""
+        index = self.site(position)[1]
+        name = kernel_name(self.flow, position)
+        return f"[{index}] {name}" if index is not None else name
+
+    def place(
+        self, position: int, slot: int | None, obj: int | None, call: int | None, operator: str | None = None
+    ) -> Place:
+        chain, index = self.site(position)
+        step = self.flow.code[position] if 0 <= position < len(self.flow.code) else None
+        origin = None if step is None or isinstance(step, Stage | Use) else step.origin
+        arena, offset, nbytes, name, fqn = None, 0, 0, None, None
+        if obj is not None:
+            value = self.method.values[obj]
+            if isinstance(value, Tensor):
+                nbytes, fqn = value.nbytes, value.fqn
+                if value.planned:
+                    arena, offset = value.planned.arena, value.planned.offset
+        if slot is not None and isinstance(value := self.method.values[slot], Tensor):
+            name = value.name
+            fqn = fqn or value.fqn
+        return Place(
+            position, chain, index, call, operator or kernel_name(self.flow, position), slot, arena, offset, nbytes,
+            origin, name, fqn,
+        )  # fmt: skip
+
+    def definition(self, definer: int, obj: int, slot: int, call: int | None) -> Place | None:
+        """Where the value that a read of ``slot`` expects was made."""
+        if definer == LOAD or definer == FILL:
+            word = "initial state" if definer == LOAD else "nothing"
+            return Place(
+                -1, 0, None, None, word, obj, *self._bytes(obj), None, self._name(obj), self.method.tensor(obj).fqn
+            )
+        through = self._written_slot(definer, obj)
+        return self.place(definer, through if through is not None else slot, obj, call)
+
+    def _bytes(self, obj: int) -> tuple[int | None, int, int]:
+        value = self.method.tensor(obj)
+        return (value.planned.arena, value.planned.offset, value.nbytes) if value.planned else (None, 0, value.nbytes)
+
+    def _name(self, slot: int) -> str | None:
+        value = self.method.values[slot]
+        return value.name if isinstance(value, Tensor) else None
+
+    def _written_slot(self, position: int, obj: int) -> int | None:
+        effect = self.a.effects[position]
+        slots = (*effect.writes, *effect.updates, *effect.appends, *effect.may_writes)
+        for slot in slots:
+            if obj in self.reaching.writes.get((position, slot), ()):
+                return slot
+        return slots[0] if slots else None
+
+    def writer(self, position: int, victim: int, call: int | None) -> Place:
+        """The write at ``position`` that hits the bytes of ``victim``."""
+        effect = self.a.effects[position]
+        for slot in (*effect.writes, *effect.updates, *effect.appends, *effect.may_writes):
+            for obj in sorted(self.reaching.writes.get((position, slot), ())):
+                if self.regions.overlap(obj, victim):
+                    return self.place(position, slot, obj, call)
+        return self.place(position, None, None, call)
+
+    def witness(self, run: Replay | None, path: Path, seen: Seen | None, obj: int) -> Witness:
+        decisions: list[tuple[int, int, bool]]
+        if run is not None and run.followed:
+            decisions = run.decisions
+        else:
+            decisions, call = [], 1
+            for block, outcome in path.steps:
+                if outcome is not None:
+                    decisions.append((call, self.flow.blocks[block].end - 1, outcome))
+                elif block == self.flow.exit:
+                    call += 1
+        told = []
+        for call, position, held in decisions:
+            step = self.flow.code[position]
+            assert isinstance(step, JumpFalse)
+            told.append(Decision(call, self.site(position)[1] or 0, step.condition, held, step.origin))
+        space, low, high = self.regions.region(obj)
+        if seen is not None:
+            space, low, high = self.regions.space[seen.object], seen.low, seen.high
+        return Witness(path.call, tuple(told), space if space > 0 else None, low, high, seen is not None)
+
+
+def moves_into(flow: Flow, slots: Iterable[int]) -> set[int]:
+    """Targets of moves whose source is one of ``slots``."""
+    wanted = set(slots)
+    return {step.target for step in flow.code if isinstance(step, Move) and step.source in wanted}

@@ -1,0 +1,398 @@
+"""Runs one path of a method on shadow memory, byte by byte.
+
+Every write leaves its tag on the bytes, every slot carries the tags that it expects; a read compares. Numbers are
+computed where the program's constants give them, so loops run as often as they really do. A path that the search
+found is replayed before it becomes a witness: what the replay sees is what the finding says.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from hazard.analysis.operators import base_name
+from hazard.analysis.paths import Path
+from hazard.analysis.predicates import Predicates
+from hazard.analysis.reaching import FILL, LOAD, Reaching
+from hazard.analysis.scalars import Number, constant_of, evaluate
+from hazard.program import NULL, Alias, Dynamism, JumpFalse, Kernel, Method, Move, Scalar, Tensor, Unplanned
+
+#: Positions that one replay may execute.
+STEP_LIMIT: Final = 200_000
+
+Tag = tuple[int, int, int]  # call, position (or LOAD, FILL), slot written through
+Piece = tuple[int, int, Tag | None]  # first byte, end (of the space), tag; None: any contents will do
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A read that saw something else than it expects: in bytes ``low`` to ``high`` of its arena, ``seen`` stands for
+    ``expected``."""
+
+    call: int
+    position: int
+    slot: int
+    object: int
+    low: int
+    high: int
+    expected: Tag
+    seen: Tag
+
+
+@dataclass(slots=True)
+class Replay:
+    """What one run showed. ``followed``: the decisions of the path could all be taken."""
+
+    mismatches: list[Seen] = field(default_factory=list)
+    decisions: list[tuple[int, int, bool]] = field(default_factory=list)  # call, position of the jump, predicate held
+    followed: bool = True
+    complete: bool = True
+
+
+class _Memory:
+    """One space: disjoint pieces in order, as far as anything has been written."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Piece] = []
+
+    def write(self, low: int, high: int, tag: Tag | None) -> None:
+        if low >= high:
+            return
+        result: list[Piece] = []
+        for a, b, t in self.pieces:
+            if b <= low or a >= high:
+                result.append((a, b, t))
+                continue
+            if a < low:
+                result.append((a, low, t))
+            if b > high:
+                result.append((high, b, t))
+        result.append((low, high, tag))
+        result.sort(key=lambda p: p[0])
+        self.pieces = result
+
+    def read(self, low: int, high: int, blank: Tag) -> list[Piece]:
+        result: list[Piece] = []
+        at = low
+        for a, b, t in self.pieces:
+            if b <= low or a >= high:
+                continue
+            if a > at:
+                result.append((at, a, blank))
+            result.append((max(a, low), min(b, high), t))
+            at = min(b, high)
+        if at < high:
+            result.append((at, high, blank))
+        return result
+
+
+class _Run:
+    def __init__(self, reaching: Reaching, predicates: Predicates, path: Path) -> None:
+        self.reaching, self.predicates, self.flow = reaching, predicates, reaching.flow
+        self.method, self.regions = reaching.method, reaching.regions
+        self.memory: dict[int, _Memory] = {}
+        self.slots: dict[int, tuple[int, list[Piece]]] = {}  # object, expectation
+        self.numbers: dict[int, Number | None] = {}
+        self.result = Replay()
+        self.plan: dict[int, deque[bool]] = {}
+        for block, outcome in path.steps:
+            if outcome is not None:
+                self.plan.setdefault(self.flow.blocks[block].end - 1, deque()).append(outcome)
+        self.last: dict[int, bool] = {}
+        self.truths: dict[object, bool] = {}
+        self.call = 0
+        self.colliding = {c.position for c in reaching.collisions}
+
+    def memory_of(self, space: int) -> _Memory:
+        if space not in self.memory:
+            self.memory[space] = _Memory()
+        return self.memory[space]
+
+    def entry(self, slot: int) -> tuple[int, list[Piece]]:
+        known = self.slots.get(slot)
+        if known is None:
+            space, low, high = self.regions.region(slot)
+            known = (slot, self.memory_of(space).read(low, high, (0, FILL, slot)))
+            self.slots[slot] = known
+        return known
+
+    def load(self) -> None:
+        for slot, value in enumerate(self.method.values):
+            if isinstance(value, Tensor) and (value.initial is not None or value.is_constant):
+                space, low, high = self.regions.region(slot)
+                if value.initial is not None:
+                    self.memory_of(space).write(low, high, (0, LOAD, slot))
+        for slot, value in enumerate(self.method.values):
+            if isinstance(value, Tensor) and not value.is_constant and slot not in self.reaching.roles.views:
+                self.entry(slot)
+
+    def number(self, slot: int) -> Number | None:
+        if slot in self.numbers:
+            return self.numbers[slot]
+        return constant_of(self.method, slot)
+
+    # --- execution ----------------------------------------------------------------------------------------------------
+
+    def run(self, goal: int, calls: int) -> Replay:
+        self.load()
+        flow = self.flow
+        executed = 0
+        for self.call in range(1, calls + 1):
+            b = 0
+            self.truths = {}
+            while True:
+                block = flow.blocks[b]
+                for position in range(block.start, block.end):
+                    self.step(position)
+                    if self.call == calls and position == goal and self.result.mismatches and self._hit(goal):
+                        return self.result
+                executed += block.end - block.start + 1
+                if executed > STEP_LIMIT:
+                    self.result.complete = False
+                    return self.result
+                if b == flow.exit:
+                    break
+                b = self.next_block(b)
+                if not self.result.followed:
+                    return self.result
+        return self.result
+
+    def _hit(self, goal: int) -> bool:
+        return any(m.position == goal and m.call == self.call for m in self.result.mismatches)
+
+    def next_block(self, b: int) -> int:
+        block = self.flow.blocks[b]
+        if len(block.successors) == 1:
+            return block.successors[0][0]
+        jump = self.flow.code[block.end - 1]
+        assert isinstance(jump, JumpFalse)
+        position = block.end - 1
+        outcome = self.outcome(position, jump.condition)
+        self.result.decisions.append((self.call, position, outcome))
+        for target, side in block.successors:
+            if side is outcome:
+                return target
+        self.result.followed = False
+        return block.successors[0][0]
+
+    def outcome(self, position: int, condition: int) -> bool:
+        planned = self.plan.get(position)
+        known = self.number(condition) if isinstance(self.method.values[condition], Scalar) else None
+        if known is not None:
+            if planned:
+                planned.popleft()
+            return bool(known)
+        literal = self.predicates.literals.get(position)
+        clobbered = any(m.position == position and m.call == self.call for m in self.result.mismatches)
+        fixed = None
+        if literal is not None and not clobbered and not literal.loops and literal.formula in self.truths:
+            fixed = self.truths[literal.formula] == literal.positive
+        if planned:
+            wish = planned.popleft()
+            if fixed is not None and wish is not fixed:
+                self.result.followed = False
+            outcome = wish
+        else:
+            outcome = fixed if fixed is not None else self.last.get(position, True)
+        self.last[position] = outcome
+        if literal is not None and not clobbered and not literal.loops:
+            self.truths[literal.formula] = outcome == literal.positive
+        return outcome
+
+    def step(self, position: int) -> None:
+        step, effect = self.flow.code[position], self.reaching.effects[position]
+        match step:
+            case Move(source, target):
+                if isinstance(self.method.values[target], Scalar):
+                    self.numbers[target] = self.number(source)
+                else:
+                    self.slots[target] = self.view_or_entry(source, position)
+                return
+            case Alias(source, target):
+                self.slots[target] = self.rebound(target, self.view_or_entry(source, position))
+                return
+            case JumpFalse(condition, _):
+                if self.method.is_tensor(condition):
+                    self.check(position, condition)
+                return
+        if effect.points:
+            target, source = effect.points
+            self.slots[target] = self.view_or_entry(source, position)
+            return
+        for slot in effect.reads:
+            self.check(position, slot)
+        if position in self.colliding:
+            self.collide(position)
+        self.write(position)
+        if effect.scalars and isinstance(step, Kernel):
+            self.numbers[step.args[-1]] = evaluate(self.method, step, self.number, self.reaching.roles.moved)
+
+    def collide(self, position: int) -> None:
+        """Operands of one instruction that share bytes on this path."""
+        for c in self.reaching.collisions:
+            if c.position != position:
+                continue
+            victim, writer = self.object_of(c.victim), self.object_of(c.writer)
+            if (victim, writer) == (c.victim_object, c.writer_object):
+                low = max(self.regions.low[victim], self.regions.low[writer])
+                high = min(self.regions.high[victim], self.regions.high[writer])
+                tag: Tag = (self.call, position, c.writer)
+                self.result.mismatches.append(Seen(self.call, position, c.victim, victim, low, high, tag, tag))
+
+    def object_of(self, slot: int) -> int:
+        return slot if slot in self.reaching.roles.views else self.entry(slot)[0]
+
+    def view_or_entry(self, slot: int, position: int) -> tuple[int, list[Piece]]:
+        if slot not in self.reaching.roles.views:
+            return self.entry(slot)
+        space, low, high = self.regions.region(slot)
+        return (slot, self.memory_of(space).read(low, high, (0, FILL, slot)))
+
+    def rebound(self, target: int, source: tuple[int, list[Piece]]) -> tuple[int, list[Piece]]:
+        value = self.method.values[target]
+        if not isinstance(value, Tensor) or isinstance(value.placement, Unplanned):
+            return source
+        obj, expected = source
+        if self.regions.region(obj) == self.regions.region(target):
+            return (target, expected)
+        # The bytes differ: shift what is expected to the target's own bytes, where nobody wrote it.
+        shift = self.regions.low[target] - self.regions.low[obj]
+        end = self.regions.high[target]
+        return (target, [(a + shift, min(b + shift, end), t) for a, b, t in expected if a + shift < end])
+
+    def check(self, position: int, slot: int) -> None:
+        if slot in self.reaching.roles.views or not self.method.is_tensor(slot):
+            return
+        obj, expected = self.entry(slot)
+        value = self.method.tensor(obj)
+        if value.is_constant:
+            return
+        space = self.regions.space[obj]
+        memory = self.memory_of(space)
+        for low, high, want in expected:
+            if want is None:
+                continue
+            for a, b in self.parts(position, slot, obj, low, high):
+                for c, d, seen in memory.read(a, b, (0, FILL, obj)):
+                    if seen is not None and seen != want:
+                        self.result.mismatches.append(Seen(self.call, position, slot, obj, c, d, want, seen))
+
+    def parts(self, position: int, slot: int, obj: int, low: int, high: int) -> list[tuple[int, int]]:
+        """The bytes between ``low`` and ``high`` that the instruction reads."""
+        effect, step = self.reaching.effects[position], self.flow.code[position]
+        if not effect.partial or not isinstance(step, Kernel) or step.args[0] != slot:
+            return [(low, high)]
+        value = self.method.tensor(obj)
+        ranges = element_ranges(self.method, value, step, self.number)
+        if ranges is None:
+            return [(low, high)]
+        base = self.regions.low[obj]
+        return [(max(low, base + a), min(high, base + b)) for a, b in ranges if base + a < high and base + b > low]
+
+    def write(self, position: int) -> None:
+        effect, step = self.reaching.effects[position], self.flow.code[position]
+        same = self.reaching.copies_onto_itself(position)
+        for slot in effect.writes:
+            if not self.method.is_tensor(slot):
+                continue
+            obj = self.entry(slot)[0]
+            space, low, high = self.regions.region(obj)
+            tag: Tag = (self.call, position, slot)
+            if not same:
+                self.memory_of(space).write(low, high, tag)
+            expected: Tag | None = None if effect.undefined else tag
+            if same:
+                pieces = self.memory_of(space).read(low, high, (0, FILL, obj))
+                self.slots[slot] = (obj, pieces)
+            else:
+                self.slots[slot] = (obj, [(low, high, expected)])
+        for slot in effect.updates:
+            self.update(position, slot)
+        for slot in effect.appends:
+            assert isinstance(step, Kernel)
+            row = self.number(effect.row) if effect.row is not None else None
+            self.append(position, slot, effect.reads[0], row)
+
+    def update(self, position: int, slot: int) -> None:
+        """Any byte may change: where the slot's own value stands, it becomes the new one, elsewhere nothing heals."""
+        obj, expected = self.entry(slot)
+        space = self.regions.space[obj]
+        memory = self.memory_of(space)
+        tag: Tag = (self.call, position, slot)
+        fresh: list[Piece] = []
+        for low, high, want in expected:
+            for a, b, seen in memory.read(low, high, (0, FILL, obj)):
+                if want is None or seen == want:
+                    memory.write(a, b, tag)
+                    fresh.append((a, b, tag))
+                else:
+                    fresh.append((a, b, want))
+        self.slots[slot] = (obj, fresh)
+
+    def append(self, position: int, slot: int, source: int, row: Number | None) -> None:
+        obj, expected = self.entry(slot)
+        space, low, high = self.regions.region(obj)
+        tag: Tag = (self.call, position, slot)
+        width = self.method.tensor(source).nbytes
+        if not isinstance(row, int) or isinstance(row, bool):
+            self.update(position, slot)
+            return
+        first, end = low + row * width, min(low + (row + 1) * width, high)
+        self.memory_of(space).write(first, end, tag)
+        kept = [] if row == 0 else [(a, min(b, first), t) for a, b, t in expected if a < first]
+        rest: list[Piece] = [(end, high, None)] if end < high else []
+        self.slots[slot] = (obj, [*kept, (first, end, tag), *rest])
+
+
+def element_ranges(
+    method: Method, value: Tensor, step: Kernel, number: Callable[[int], Number | None]
+) -> list[tuple[int, int]] | None:
+    """The bytes of an operand, from its first, that ``select`` or ``slice`` reads, or None where they are not known."""
+    name = base_name(step.operator)
+    contiguous = value.layout is None and value.dynamism is Dynamism.STATIC
+    if not contiguous or name not in ("select_copy", "slice_copy"):
+        return None
+    numbers = [number(a) for a in step.args[1:]]
+    sizes = value.sizes
+    dim = numbers[0]
+    if not isinstance(dim, int) or not -len(sizes) <= dim < len(sizes):
+        return None
+    dim %= len(sizes)
+    extent = sizes[dim]
+    if name == "select_copy":
+        index = numbers[1] if len(numbers) > 1 else None
+        if not isinstance(index, int) or not -extent <= index < extent:
+            return None
+        picks = range(index % extent, index % extent + 1)
+    else:
+        if len(numbers) < 4:
+            return None
+        first = 0 if method.values[step.args[2]] == NULL else numbers[1]
+        end = extent if method.values[step.args[3]] == NULL else numbers[2]
+        stride = numbers[3]
+        if not isinstance(first, int) or not isinstance(end, int) or not isinstance(stride, int) or stride < 1:
+            return None
+        first = max(0, first + extent if first < 0 else first)
+        end = min(extent, end + extent if end < 0 else end)
+        picks = range(first, end, stride)
+    inner = value.itemsize
+    for s in sizes[dim + 1 :]:
+        inner *= s
+    outer = 1
+    for s in sizes[:dim]:
+        outer *= s
+    if outer * len(picks) > 4096:
+        return None
+    if picks.step == 1:
+        runs = [(picks.start, picks.stop)] if picks else []
+    else:
+        runs = [(k, k + 1) for k in picks]
+    row = extent * inner
+    return [(o * row + a * inner, o * row + b * inner) for o in range(outer) for a, b in runs]
+
+
+def replay(reaching: Reaching, predicates: Predicates, path: Path, goal: int) -> Replay:
+    """Executes a path up to the read at position ``goal`` in its last call."""
+    return _Run(reaching, predicates, path).run(goal, path.call)

@@ -1,0 +1,246 @@
+"""Presumed views: planned slots that nothing writes, whose meaning the bytecode has lost.
+
+Each is taken to be a view of the one tensor whose definitions it sees. That is an assumption, and it is named; where
+the program's own reads contradict it, the read is a conflict.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hazard.analysis.conflicts import Conflict, Kind, Place
+from hazard.analysis.reaching import FILL, LOAD, Content, Reaching
+from hazard.program import Tensor
+
+if TYPE_CHECKING:
+    from hazard.analysis.check import _Judge
+
+Reads = dict[int, list[tuple[int, set[Content]]]]
+
+
+def judge_views(judge: _Judge) -> set[tuple[int, int]]:
+    """Judges all reads of presumed views; returns those that rest on an assumption."""
+    reaching = judge.reaching
+    reads: Reads = {}
+    real = set()
+    for b in judge.flow.order:
+        block = judge.flow.blocks[b]
+        for position in range(block.start, block.end):
+            real.update((position, s) for s in judge.a.effects[position].reads)
+    for (position, slot), contents in sorted(reaching.contents.items()):
+        reads.setdefault(slot, []).append((position, contents))
+    assumed: set[tuple[int, int]] = set()
+    for view, found in sorted(reads.items()):
+        assumed |= _View(judge, view, found, real).judge()
+    return assumed
+
+
+class _View:
+    def __init__(
+        self, judge: _Judge, view: int, reads: list[tuple[int, set[Content]]], real: set[tuple[int, int]]
+    ) -> None:
+        self.judge_, self.view, self.reads, self.real = judge, view, reads, real
+        self.regions, self.roles = judge.regions, judge.a.roles
+        self.region = judge.regions.region(view)
+        self.on_moved = any(
+            judge.regions.region(t) == self.region for t in self.roles.move_targets if judge.method.is_tensor(t)
+        )
+
+    def judge(self) -> set[tuple[int, int]]:
+        """Reports the reads that are wrong; returns those that rest on an assumption."""
+        judge = self.judge_
+        if self.view in judge.reaching.overflowed:
+            for position, _ in self.reads:
+                judge.uncertain.add((position, self.view))
+            judge._reason(f"%{self.view}: too many alternatives for the bytes of this view without instruction")
+            return set()
+        if self._never_written():
+            self._report_unwritten()
+            return set()
+        good: set[tuple[int, int]] = set()
+        roots: dict[int, tuple[int, int]] = {}  # root -> (definer, slot) first seen
+        for position, contents in self.reads:
+            for content in sorted(contents):
+                problem = self._problem(content, roots)
+                if problem is not None:
+                    self._report(position, problem, content, roots)
+                    break
+            else:
+                good.add((position, self.view))
+        self._stale()
+        good = {key for key in good if key not in judge.hazardous}
+        if roots and good:
+            base = min(slot for _, slot in roots.values())
+            judge._assume(f"elided-view v{self.view}=v{base}")
+        return good & self.real
+
+    def _never_written(self) -> bool:
+        return all(d == FILL for _, contents in self.reads for c in contents for _, _, d, _ in c)
+
+    def _is_state_like(self) -> bool:
+        value = self.judge_.method.tensor(self.view)
+        shared = value.planned is not None and value.planned.arena >= 2
+        return value.fqn is not None or shared
+
+    def _report_unwritten(self) -> None:
+        judge = self.judge_
+        for position, _ in self.reads:
+            key = (position, self.view)
+            if self._is_state_like():
+                judge._uninitialized(position, self.view, self.view)
+                continue
+            if key not in self.real:
+                continue
+            answer = judge.paths.to_position(position)
+            if not answer.paths:
+                continue
+            path = answer.paths[0]
+            judge.hazardous.add(key)
+            judge.a.conflicts.append(
+                Conflict(
+                    Kind.UNWRITTEN, judge.place(position, self.view, self.view, path.call), None, None, (), (),
+                    path.exact, judge.witness(None, path, None, self.view), view=True, moved_region=self.on_moved,
+                )  # fmt: skip
+            )
+
+    def _problem(self, content: Content, roots: dict[int, tuple[int, int]]) -> str | None:
+        """Why these contents cannot be the bytes of one tensor that this slot is a view of, or None."""
+        judge = self.judge_
+        pieces = [p for p in content if p[2] != FILL]
+        if len(content) == 1 and not pieces:
+            return None if self._has_state_root() else "fill"
+        if len(content) > 1:
+            return "pieces"
+        _, _, definer, slot = content[0]
+        objects = {slot} if definer == LOAD else judge.reaching.writes.get((definer, slot), {slot})
+        if not any(self.regions.region(o) == self.region for o in objects):
+            return "other"
+        root = self.roles.root.get(slot, slot)
+        if definer == LOAD and not judge.method.tensor(slot).nbytes:
+            return None
+        if roots and root not in roots:
+            return "root"
+        roots.setdefault(root, (definer, slot))
+        return None
+
+    def _has_state_root(self) -> bool:
+        """Whether a tensor on the same bytes is state: read or written in one call, kept for the next."""
+        reaching = self.judge_.reaching
+        for slot in reaching.live_in[0]:
+            value = self.judge_.method.values[slot]
+            if slot != self.view and isinstance(value, Tensor) and self.regions.region(slot) == self.region:
+                return True
+        # State that only this view reads: written by an instruction, and not written before the read on some path.
+        return any(
+            d >= 0 and self._is_write_back(d) for _, contents in self.reads for c in contents for _, _, d, _ in c
+        )
+
+    def _is_write_back(self, position: int) -> bool:
+        effect = self.judge_.a.effects[position]
+        return any(s in effect.shapes for s in effect.writes) or bool(effect.updates)
+
+    def _report(self, position: int, problem: str, content: Content, roots: dict[int, tuple[int, int]]) -> None:
+        judge = self.judge_
+        key = (position, self.view)
+        if key not in self.real or key in judge.hazardous:
+            return
+        answer = judge.paths.to_position(position)
+        if not answer.paths and answer.exhausted:
+            return
+        path = answer.paths[0] if answer.paths else None
+        call = path.call if path else 1
+        witness = judge.witness(None, path, None, self.view) if path else None
+        use = judge.place(position, self.view, self.view, call)
+        writers = [(d, s) for _, _, d, s in content if d >= 0]
+        define: Place | None = None
+        if roots:
+            definer, slot = next(iter(roots.values()))
+            define = judge.definition(definer, slot, slot, None) if definer != FILL else None
+        base = next(iter(roots.values()), None)
+        foreign = [d for d, s in writers if base is None or self.roles.root.get(s, s) != self.roles.root.get(base[1], base[1])]
+        clobbers = tuple(judge.writer(d, self.view, None) for d in dict.fromkeys(foreign))
+        unwritten = problem == "fill" or self.on_moved or define is None
+        judge.hazardous.add(key)
+        judge.a.conflicts.append(
+            Conflict(
+                Kind.UNWRITTEN if unwritten else Kind.OVERWRITTEN,
+                use,
+                define,
+                clobbers[0] if clobbers and not (unwritten and problem == "fill") else None,
+                (define,) if define else (),
+                clobbers,
+                False,
+                witness,
+                view=True,
+                moved_region=self.on_moved,
+                approximations=("what a view without instruction is a view of",),
+            )
+        )
+
+    def _stale(self) -> None:
+        """Two reads in one instance of the view, with a new definition between them."""
+        judge = self.judge_
+        positions = [p for p, _ in self.reads]
+        if len(positions) < 2:
+            return
+        reach = _Between(judge, positions)
+        for position, contents in self.reads:
+            key = (position, self.view)
+            if key not in self.real or key in judge.hazardous:
+                continue
+            for definer, slot in sorted({(d, s) for c in contents for _, _, d, s in c if d >= 0}):
+                earlier = [p for p in positions if reach.before(p, definer) and reach.before(definer, position)]
+                if not earlier:
+                    continue
+                use = judge.place(position, self.view, self.view, 1)
+                clobber = judge.place(definer, slot, slot, 1)
+                first = next((c for p, cs in self.reads if p == earlier[0] for c in sorted(cs)), None)
+                define = None
+                if first and first[0][2] != FILL:
+                    define = judge.definition(first[0][2], first[0][3], first[0][3], None)
+                judge.hazardous.add(key)
+                judge.a.conflicts.append(
+                    Conflict(
+                        Kind.STALE, use, define, clobber, (define,) if define else (), (clobber,), False, None,
+                        view=True, approximations=("what a view without instruction is a view of",),
+                    )  # fmt: skip
+                )
+                break
+
+
+class _Between:
+    """Order of positions within one instance of a value: one call, and one iteration of the loops around all reads."""
+
+    def __init__(self, judge: _Judge, positions: list[int]) -> None:
+        flow = judge.flow
+        self.flow = flow
+        common: set[int] | None = None
+        for p in positions:
+            loops = set(flow.loops_of.get(flow.block_of[p], ()))
+            common = loops if common is None else common & loops
+        cut = {(latch, flow.loops[i].header) for i in common or () for latch in flow.loops[i].latches}
+        self.successors = {
+            b: [t for t, _ in flow.blocks[b].successors if (b, t) not in cut] for b in flow.order
+        }
+        self._reached: dict[int, set[int]] = {}
+
+    def _from(self, block: int) -> set[int]:
+        known = self._reached.get(block)
+        if known is None:
+            known = set()
+            work = list(self.successors.get(block, ()))
+            while work:
+                b = work.pop()
+                if b not in known:
+                    known.add(b)
+                    work.extend(self.successors.get(b, ()))
+            self._reached[block] = known
+        return known
+
+    def before(self, first: int, then: int) -> bool:
+        """Whether ``then`` can follow ``first`` in the same instance."""
+        a, b = self.flow.block_of[first], self.flow.block_of[then]
+        return (a == b and first < then) or b in self._from(a)
+
+
+__all__ = ["Reaching", "judge_views"]
