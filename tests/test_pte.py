@@ -817,9 +817,9 @@ def check_invariants(program: hz.Program) -> None:
 
 
 def fuzz_bases() -> list[bytes]:
-    by_size = sorted(p.stat().st_size for p in PROGRAMS if p.stat().st_size < 20_000)
-    paths = {p.stat().st_size: p for p in PROGRAMS}
-    chosen = [paths[by_size[k * (len(by_size) - 1) // 4]].read_bytes() for k in range(5)]
+    small_ones = [p for p in (ROOT / "corpus").rglob("*.pte") if p.stat().st_size < 20_000]
+    by_size = sorted(small_ones, key=lambda p: (p.stat().st_size, p))
+    chosen = [by_size[k * (len(by_size) - 1) // 4].read_bytes() for k in range(5)]
     return [*chosen, everything(), bundle(everything()), small()]
 
 
