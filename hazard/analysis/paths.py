@@ -17,7 +17,7 @@ from hazard.analysis.effects import Effect
 from hazard.analysis.predicates import Formula, Literal, Predicates, atoms_of
 from hazard.analysis.reaching import APPROXIMATE, ELSEWHERE, EXACT, FILL, INTACT, LOAD, UNKNOWN, Fact, Reaching
 from hazard.analysis.solver import Theory
-from hazard.program import Alias, Move, Tensor, Unplanned
+from hazard.program import Alias, JumpFalse, Move, Tensor, Unplanned
 
 #: States that one search may visit before it gives up; then the answer is "not excluded".
 SEARCH_LIMIT: Final = 20_000
@@ -487,8 +487,13 @@ class _Search:
         for block, outcome in steps:
             if outcome is not None:
                 literal = self.paths.predicates.literals[self.flow.blocks[block].end - 1]
-                exact = exact and (literal is None or literal.input_dependent or literal.formula == ("true",))
+                exact = exact and (literal is None or literal.input_dependent or self._counted(block))
         return Path(tuple(steps), token, call, exact)
+
+    def _counted(self, block: int) -> bool:
+        """Whether the jump that ends a block tests a number: a trip count, which the replay works out."""
+        jump = self.flow.code[self.flow.blocks[block].end - 1]
+        return isinstance(jump, JumpFalse) and not self.reaching.method.is_tensor(jump.condition)
 
 
 def _with(token: Token, slots: frozenset[int]) -> Token:

@@ -7,15 +7,23 @@ never takes is removed from the control flow, so a loop over one row has no seco
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from hazard.analysis.effects import Effect
-from hazard.analysis.flow import Flow, Stage, complete
+from hazard.analysis.flow import Block, Flow, Stage, complete
 from hazard.analysis.operators import base_name, namespace
 from hazard.program import Dynamism, JumpFalse, Kernel, Method, Move, Scalar, Tensor
 
 Number = int | bool | float
 _UNKNOWN = object()
-State = dict[int, object]
+State = dict[int, object]  # a number, `_Equal`, or `_UNKNOWN`
+
+
+@dataclass(frozen=True, slots=True)
+class _Equal:
+    """The slot holds the same number as slot ``other``, whatever that is: a loop's counter once the loop has ended."""
+
+    other: int
 
 _ARITHMETIC: dict[str, Callable[..., Number]] = {
     "add": lambda a, b: a + b,
@@ -53,7 +61,7 @@ def evaluate(
     if space != "executorch_prim" or name not in _ARITHMETIC:
         return None
     if name == "sub" and len(step.args) == 3 and step.args[0] == step.args[1]:
-        return 0  # how the emitter resets a loop's counter
+        return 0
     operands = [number(a) for a in step.args[:-1]]
     if any(o is None for o in operands):
         return None
@@ -117,11 +125,26 @@ class Scalars:
                 if outcome is not None and known is not None and bool(known) is not outcome:
                     continue
                 self.edges.add((b, target))
+                arriving = self._refine(block, outcome, state)
                 if target not in inputs:
-                    inputs[target] = dict(state)
+                    inputs[target] = dict(arriving)
                     work.append(target)
-                elif self._join(inputs[target], state):
+                elif self._join(inputs[target], arriving):
                     work.append(target)
+
+    def _refine(self, block: Block, outcome: bool | None, state: State) -> State:
+        """What an edge adds: where ``eq(a, b)`` held, a is b."""
+        jump = self.flow.code[block.end - 1] if block.end - block.start >= 2 else None
+        test = self.flow.code[block.end - 2] if jump is not None else None
+        if not (outcome and isinstance(jump, JumpFalse) and isinstance(test, Kernel)):
+            return state
+        if test.operator != "executorch_prim::eq.Scalar" or test.args[-1] != jump.condition:
+            return state
+        a, b = test.args[0], test.args[1]
+        if a in self.written and a != b and self.number(state, a) is None:
+            known = self.number(state, b)
+            return {**state, a: _Equal(b) if known is None else known}
+        return state
 
     @staticmethod
     def _join(into: State, other: State) -> bool:
@@ -135,17 +158,24 @@ class Scalars:
     def _step(self, position: int, state: State) -> None:
         step = self.flow.code[position]
         match step:
-            case Kernel(_, args) if self.effects[position].scalars:
+            case Kernel(operator, args) if self.effects[position].scalars:
                 result = evaluate(self.flow.method, step, lambda s: self.number(state, s), self.moved)
-                state[args[-1]] = _UNKNOWN if result is None else result
+                if operator == "executorch_prim::sub.Scalar" and state.get(args[0]) == _Equal(args[1]):
+                    result = 0  # how the emitter resets the counter of a loop
+                self._set(state, args[-1], _UNKNOWN if result is None else result)
             case Move(source, target) if target in self.written:
                 known = self.number(state, source)
-                state[target] = _UNKNOWN if known is None else known
+                self._set(state, target, _UNKNOWN if known is None else known)
             case _:
                 for slot in self.effects[position].scalars:
-                    state[slot] = _UNKNOWN
-        if isinstance(step, Stage) and step.slot in self.written:
-            state[step.slot] = _UNKNOWN
+                    self._set(state, slot, _UNKNOWN)
+
+    @staticmethod
+    def _set(state: State, slot: int, value: object) -> None:
+        state[slot] = value
+        for other, known in state.items():
+            if isinstance(known, _Equal) and known.other == slot:
+                state[other] = _UNKNOWN
 
 
 def _same(a: object, b: object) -> bool:
