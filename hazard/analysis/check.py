@@ -72,13 +72,51 @@ def analyse(method: Method, declared: Mapping[str, Declaration] | None = None) -
     flow = build_flow(method)
     effects = instruction_effects(flow, declared or {})
     regions = Regions(method)
-    roles = settle_roles(flow, effects, regions)
-    scalars = propagate(flow, effects, roles.moved)
-    reaching = Reaching(flow, effects, regions, roles, scalars)
-    reaching.solve()
+    outputs: dict[int, int] = {}
+    while True:
+        roles = settle_roles(flow, effects, regions, outputs)
+        scalars = propagate(flow, effects, roles.moved)
+        reaching = Reaching(flow, effects, regions, roles, scalars)
+        reaching.solve()
+        found = _outputs_shown(reaching)
+        if not found:
+            break
+        # An argument that can be no view is an output; that makes it a writer, which may settle others.
+        outputs.update(found)
+        effects = instruction_effects(flow, declared or {})
     analysis = MethodAnalysis(method, flow, effects, regions, roles, scalars, reaching)
     _Judge(analysis).run()
     return analysis
+
+
+def _outputs_shown(reaching: Reaching) -> dict[int, int]:
+    """Delegate calls that have more outputs than was sure: an argument whose bytes are those of no single tensor when
+    the call is made cannot be a view without instruction that the delegate reads."""
+    found = {}
+    for guess in reaching.roles.guesses:
+        step = reaching.flow.code[guess.position]
+        assert isinstance(step, DelegateCall)
+        for count in range(guess.most, guess.sure, -1):
+            slots = reaching.method.tensors_of(step.args[-count])
+            if any(_is_no_view(reaching, guess.position, s) for s in slots):
+                found[guess.position] = count
+                break
+    return found
+
+
+def _is_no_view(reaching: Reaching, position: int, slot: int) -> bool:
+    regions = reaching.regions
+    contents = reaching.contents.get((position, slot))
+    if contents is None:
+        return False
+    for content in contents:
+        definer, through = content[0][2:]
+        if len(content) > 1 or definer == FILL:
+            return True
+        objects = {through} if definer == LOAD else reaching.writes.get((definer, through), {through})
+        if not any(regions.region(o) == regions.region(slot) for o in objects):
+            return True
+    return False
 
 
 class _Judge:
@@ -148,6 +186,10 @@ class _Judge:
         if fill:
             self._uninitialized(position, slot, fill[0][0])
         if not bad:
+            return
+        if slot in self.a.effects[position].may_writes:
+            self.uncertain.add((position, slot))
+            self._reason(f"{self.describe(position)}: whether it reads %{slot} is not known")
             return
         if all(f[3] == UNKNOWN for f in bad):
             self._unknown_read(position, slot, bad)

@@ -214,6 +214,8 @@ class Reaching:
         regions = self.regions
         content: Content = ((regions.low[view], regions.high[view], FILL, view),)
         for slot, value in enumerate(self.method.values):
+            if slot in self.roles.views:
+                continue  # a second entry of the same state
             if isinstance(value, Tensor) and value.initial is not None and regions.overlap(slot, view):
                 content = _overwrite(content, regions.low[slot], regions.high[slot], LOAD, slot)
         return content

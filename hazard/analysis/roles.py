@@ -7,6 +7,7 @@ verdict that rests on it says so (``elided-view v17=v8``).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hazard.analysis.effects import Declarations, Effect, effect_of
@@ -107,8 +108,14 @@ def instruction_effects(flow: Flow, declared: Declarations) -> list[Effect]:
     return effects
 
 
-def settle_roles(flow: Flow, effects: list[Effect], regions: Regions) -> Roles:
-    """Finds what each slot is for and settles the outputs of delegates, changing their effects in place."""
+def settle_roles(
+    flow: Flow, effects: list[Effect], regions: Regions, outputs: Mapping[int, int] | None = None
+) -> Roles:
+    """Finds what each slot is for and settles the outputs of delegates, changing their effects in place.
+
+    ``outputs`` gives the least number of outputs of a delegate call, by position, where more is known than its
+    arguments tell.
+    """
     method = flow.method
     states_meaning = method.meaning == "graph"
     parent: dict[int, int] = {}
@@ -141,7 +148,7 @@ def settle_roles(flow: Flow, effects: list[Effect], regions: Regions) -> Roles:
                 written.add(target)
                 parent[find(target)] = find(source)
         written.update(effect.writes, effect.updates, effect.appends, effect.may_writes if effect.known else ())
-    guesses = _settle_delegates(flow, effects, regions, written, move_targets, delegate_positions)
+    guesses = _settle_delegates(flow, effects, regions, written, move_targets, delegate_positions, outputs or {})
     for position in delegate_positions:
         written.update(effects[position].writes)
     views: set[int] = set()
@@ -184,6 +191,7 @@ def _settle_delegates(
     written: set[int],
     move_targets: set[int],
     positions: list[int],
+    known_outputs: Mapping[int, int],
 ) -> list[Guess]:
     """Chooses which last arguments of each delegate call are its outputs.
 
@@ -230,7 +238,7 @@ def _settle_delegates(
             if all(_cannot_be_view(method, s, regions, owners) for s in slots):
                 sure = count
         if most:
-            sure = max(sure, 1)
+            sure = max(sure, 1, min(most, known_outputs.get(position, 0)))
         uncertain = args[len(args) - most : len(args) - sure]
         outs = [s for a in args[len(args) - sure :] for s in method.tensors_of(a)] if sure else []
         ins = [s for a in args[: len(args) - sure] for s in method.tensors_of(a)]

@@ -100,6 +100,8 @@ class Scalars:
         if slot not in self.written:
             return constant_of(self.flow.method, slot)
         value = state.get(slot, _UNKNOWN)
+        if isinstance(value, _Equal):
+            return self.number(state, value.other)
         return value if isinstance(value, int | bool | float) else None
 
     def run(self) -> None:
@@ -141,10 +143,7 @@ class Scalars:
         if test.operator != "executorch_prim::eq.Scalar" or test.args[-1] != jump.condition:
             return state
         a, b = test.args[0], test.args[1]
-        if a in self.written and a != b and self.number(state, a) is None:
-            known = self.number(state, b)
-            return {**state, a: _Equal(b) if known is None else known}
-        return state
+        return {**state, a: _Equal(b)} if a in self.written and a != b else state
 
     @staticmethod
     def _join(into: State, other: State) -> bool:

@@ -91,6 +91,10 @@ class _View:
                 continue
             if key not in self.real:
                 continue
+            if self.view in judge.a.effects[position].may_writes:
+                judge.uncertain.add(key)
+                judge._reason(f"{judge.describe(position)}: whether it reads %{self.view} is not known")
+                continue
             answer = judge.paths.to_position(position)
             if not answer.paths:
                 continue
@@ -112,6 +116,8 @@ class _View:
         if len(content) > 1:
             return "pieces"
         _, _, definer, slot = content[0]
+        if slot == self.view:
+            return None  # a delegate may have written the slot itself
         objects = {slot} if definer == LOAD else judge.reaching.writes.get((definer, slot), {slot})
         if not any(self.regions.region(o) == self.region for o in objects):
             return "other"
@@ -143,6 +149,10 @@ class _View:
         judge = self.judge_
         key = (position, self.view)
         if key not in self.real or key in judge.hazardous:
+            return
+        if self.view in judge.a.effects[position].may_writes:
+            judge.uncertain.add(key)
+            judge._reason(f"{judge.describe(position)}: whether it reads %{self.view} is not known")
             return
         answer = judge.paths.to_position(position)
         if not answer.paths and answer.exhausted:
