@@ -21,7 +21,7 @@ begins a comment:
       inputs %0
       outputs %3
       chain
-         0  aten::add.out(%0, %1, %4, %3, %3)
+         0  aten::add.out(%0, %1, %4, %3, %3)   # a name of another form is quoted
          1  delegate 0 (%0, %3)              # `delegate 0 (%0 -> %3)` where the outputs are known
          2  move %9 <- %10
          3  jump-false %7 -> 9
@@ -138,7 +138,7 @@ def print_instruction(instruction: Instruction) -> str:
     """One instruction, without its index."""
     match instruction:
         case Kernel(operator, args):
-            return f"{operator}({', '.join(f'%{a}' for a in args)})"
+            return f"{_operator(operator)}({', '.join(f'%{a}' for a in args)})"
         case DelegateCall(delegate, args, outputs):
             if outputs is None:
                 return f"delegate {delegate} ({', '.join(f'%{a}' for a in args)})"
@@ -173,6 +173,10 @@ def _word(text: str) -> str:
     return text if re.fullmatch(r"[A-Za-z_][\w.:-]*", text) else _quote(text)
 
 
+def _operator(text: str) -> str:
+    return text if re.fullmatch(_OPERATOR, text) else _quote(text)
+
+
 def _literal(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -186,7 +190,8 @@ def _literal(value: object) -> str:
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(rf"{_STRING}|[^\s\"]+")
 _TENSOR = re.compile(r"(\w+)\[([\d,\s]*)\]$")
-_CALL = re.compile(r"([\w.]+::[\w.]+)\s*\(([^)]*)\)$")
+_OPERATOR = r"[\w.]+::[\w.]+"
+_CALL = re.compile(rf"({_OPERATOR}|{_STRING})\s*\(([^)]*)\)$")
 _DELEGATE = re.compile(r"delegate\s+(\d+)\s*\(([^)]*)\)$")
 _BIND = re.compile(r"(move|alias)\s+%(\d+)\s*<-\s*%(\d+)$")
 _JUMP = re.compile(r"jump-false\s+%(\d+)\s*->\s*(\d+)$")
@@ -354,7 +359,7 @@ def _parse_instruction(line: str) -> Instruction:
         args = (*_arguments(inputs), *_arguments(outputs))
         return DelegateCall(int(match[1]), args, len(_arguments(outputs)) if arrow else None)
     if match := _CALL.match(line):
-        return Kernel(match[1], _arguments(match[2]))
+        return Kernel(_unword(match[1]), _arguments(match[2]))
     if match := _BIND.match(line):
         return (Move if match[1] == "move" else Alias)(_slot("%" + match[3]), _slot("%" + match[2]))
     if match := _JUMP.match(line):

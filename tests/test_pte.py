@@ -296,6 +296,7 @@ def everything() -> bytes:
         schema.DelegateCall(1, [0]),
         schema.MoveCall(0, 12),
         schema.FreeCall(17),
+        schema.KernelCall(2, [9]),
     ]
     frames = [
         schema.FrameList([schema.Frame("outer.py", 1, "f", "f()"), schema.Frame("m.py", 9 + i, "g", "x + y")])
@@ -314,7 +315,7 @@ def everything() -> bytes:
             inputs=[9, 2],
             outputs=[12, 12],
             stacktrace=frames,
-            operators=[("aten::add", "out"), ("custom::thing", "")],
+            operators=[("aten::add", "out"), ("custom::thing", ""), ('an "odd" name, #1 (of 2)', "o\\ut")],
             delegates=delegates,
             arenas=[0, 4096, 1 << 40],
             devices=devices,
@@ -630,6 +631,16 @@ def test_faults_of_methods_and_segments() -> None:
     )
     with pytest.raises(hz.InputError, match="the program has no method, nothing to analyse"):
         parse_pte(pack())
+
+
+def test_names_cannot_control_a_terminal() -> None:
+    for name in ("two\nlines", "\x1b[31mred"):
+        for data in (
+            pack(plan([], name=name)),
+            pack(plan([], operators=[("aten::add", name)])),
+            pack(plan([tensor([1], at=(1, 0), extra=schema.ExtraTensorInfo(0, name))])),
+        ):
+            assert "is not printable: " in fault(data)
 
 
 def test_fault_at_the_byte_that_is_wrong() -> None:

@@ -274,10 +274,13 @@ class _Reader:
         return self._buffer.tables(position + field, what) if field else []
 
     def _text(self, position: int, field: int, what: str) -> str:
-        """A string that has to be there."""
+        """A name that has to be there. Names are shown to people, so nothing in them may control a terminal."""
         if not field:
             self._buffer.fail(position, f"{what} is missing")
-        return self._buffer.string(position + field, what)
+        text = self._buffer.string(position + field, what)
+        if not text.isprintable():
+            self._buffer.fail(position + field, f"{what} is not printable: {text[:80]!r}")
+        return text
 
     # -- Program
 
@@ -392,7 +395,7 @@ class _Reader:
     def _read_operator(self, position: int) -> str:
         name, overload, _ = self._operator.layout(position)
         text = self._text(position, name, "the name of an operator")
-        suffix = self._buffer.string(position + overload, "the overload of an operator") if overload else ""
+        suffix = self._text(position, overload, "the overload of an operator") if overload else ""
         if len(text) + len(suffix) > _OPERATOR_LIMIT:
             self._buffer.fail(position, f"the name of an operator has {len(text) + len(suffix)} characters")
         return f"{text}.{suffix}" if suffix else text
@@ -402,7 +405,7 @@ class _Reader:
         name, processed, specs, _ = self._delegate.layout(position)
         backend = self._text(position, name, "the name of a delegate")
         if not processed:
-            buffer.fail(position, f"delegate {printable(backend[:80])} has no data")
+            buffer.fail(position, f"delegate {backend[:80]} has no data")
         target = buffer.follow(position + processed)
         location_field, index_field, _ = self._data_reference.layout(target)
         location = buffer.data[target + location_field] if location_field else 0
@@ -625,7 +628,7 @@ class _Reader:
         if location > 1:
             buffer.fail(position + location_field, f"unknown location {location} of the data of a tensor")
         return (
-            buffer.string(position + name_field, "the name of a tensor") if name_field else None,
+            self._text(position, name_field, "the name of a tensor") if name_field else None,
             location == _EXTERNAL,
             buffer.u64(position + segment_field) if segment_field else 0,
         )
