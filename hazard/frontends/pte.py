@@ -2,13 +2,13 @@
 
 The slots are those of ``schema/program.fbs`` of ExecuTorch 1.5.1; every earlier schema since 1.0 is a subset of it, and
 an absent field means its default. What counts as malformed follows what the runtime refuses to load
-(``runtime/executor/program.cpp``, ``method.cpp``, ``tensor_parser_portable.cpp``), with one exception: a tensor whose
-arena does not exist or is too small for it is read as it stands, since that is for a rule to report.
+(``runtime/executor/program.cpp``, ``method.cpp``, ``tensor_parser_portable.cpp``). Read as they stand are tensors
+whose arena does not exist or is too small, which is for a rule to report, tensors without bound, and absent lists.
 
 Why not the ``flatbuffers`` package and ExecuTorch's generated classes: they check nothing (an offset out of range is a
 ``struct.error`` or nonsense), the package imports numpy when it finds it, and they are slower. On plans of 892, 10,704
-and 30,000 instructions, reading the same fields through the generated classes takes 8 times the CPU time of this module
-(6 times with vectors as numpy arrays), and ExecuTorch's own ``deserialize_pte_binary`` 14 to 17 times.
+and 30,000 instructions, reading the same fields through the generated classes takes 7 to 8 times the CPU time of this
+module (5 to 6 times with vectors as numpy arrays), and ExecuTorch's ``deserialize_pte_binary`` 12 to 17 times.
 
 Only the flatbuffer is read. Weights and the data of delegates are neither read nor copied; their bounds are compared
 with the size of the file.
