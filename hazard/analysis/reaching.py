@@ -43,6 +43,8 @@ Contents = dict[int, tuple[Content, ...]]
 
 #: More alternatives than this for the contents of a presumed view make the view unknown.
 MAX_CONTENTS: Final = 64
+#: With more live slots than this, those that a write may hit are looked up instead of compared one by one.
+SCAN_LIMIT: Final = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Reaching:
         self.overflowed: set[int] = set()
         self.restarts: dict[tuple[int, int], frozenset[int]] = {}
         self.undefined = {p for p, e in enumerate(effects) if e.undefined}
+        self._moved = sorted(roles.moved)
         self._default: dict[int, tuple[Fact, ...]] = {}
         self._uses: list[tuple[int, ...]] = []
         self._kills: list[tuple[int, ...]] = []
@@ -397,12 +400,16 @@ class Reaching:
             area, first, end = space[obj], low[obj], high[obj]
             if first == end:
                 continue
+            candidates: Iterable[int] = state
+            if len(state) > SCAN_LIMIT:
+                candidates = [s for s in regions.overlapping(obj) if s in state and s not in self.roles.moved]
+                candidates.extend(s for s in self._moved if s in state)
             hit = [
                 s
-                for s, facts in state.items()
+                for s in candidates
                 if s != writer
                 and s not in redefined
-                and any(space[f[0]] == area and low[f[0]] < end and first < high[f[0]] for f in facts)
+                and any(space[f[0]] == area and low[f[0]] < end and first < high[f[0]] for f in state[s])
             ]
             for slot in hit:
                 result: dict[Fact, None] = {}
@@ -429,7 +436,10 @@ class Reaching:
         value = self.method.values[writer]
         weak = kind != "write" or len(objects) > 1 or not isinstance(value, Tensor) or value.dynamism is not Dynamism.STATIC
         for obj in objects:
-            for view in [v for v in contents if regions.overlap(v, obj)]:
+            candidates: Iterable[int] = contents
+            if len(contents) > SCAN_LIMIT:
+                candidates = [v for v in regions.overlapping(obj) if v in contents]
+            for view in [v for v in candidates if regions.overlap(v, obj)]:
                 result: dict[Content, None] = {}
                 for content in contents[view]:
                     if weak and kind not in ("update", "append"):

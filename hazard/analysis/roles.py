@@ -7,6 +7,7 @@ verdict that rests on it says so (``elided-view v17=v8``).
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -62,6 +63,8 @@ class Regions:
 
     def __init__(self, method: Method) -> None:
         count = len(method.values)
+        self._overlapping: dict[Region, list[int]] = {}
+        self._by_size: dict[int, list[tuple[int, list[int], list[int]]]] | None = None
         self.space = [-1] * count
         self.low = [0] * count
         self.high = [0] * count
@@ -84,6 +87,36 @@ class Regions:
 
     def region(self, slot: int) -> Region:
         return self.space[slot], self.low[slot], self.high[slot]
+
+    def overlapping(self, obj: int) -> list[int]:
+        """All slots whose own object has a byte in common with that of slot ``obj``, itself included."""
+        region = self.region(obj)
+        found = self._overlapping.get(region)
+        if found is None:
+            space, low, high = region
+            found = []
+            # By size class, so that one large tensor does not widen the window for the small ones.
+            for largest, lows, slots in self._classes().get(space, ()):
+                first = bisect_right(lows, low - largest)
+                for i in range(first, bisect_left(lows, high)):
+                    if self.high[slots[i]] > low:
+                        found.append(slots[i])
+            self._overlapping[region] = found
+        return found
+
+    def _classes(self) -> dict[int, list[tuple[int, list[int], list[int]]]]:
+        if self._by_size is None:
+            groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
+            for slot, space in enumerate(self.space):
+                size = self.high[slot] - self.low[slot]
+                if size:
+                    groups.setdefault((space, size.bit_length()), []).append((self.low[slot], slot))
+            self._by_size = {}
+            for (space, bits), members in groups.items():
+                members.sort()
+                entry = (1 << bits, [m[0] for m in members], [m[1] for m in members])
+                self._by_size.setdefault(space, []).append(entry)
+        return self._by_size
 
     def overlap(self, a: int, b: int) -> bool:
         """Whether the objects of two slots have a byte in common (at their largest sizes)."""
