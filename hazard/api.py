@@ -1,0 +1,212 @@
+"""`hazard.check`: from any input to a report."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hazard.analysis.check import Counts, MethodAnalysis, analyse
+from hazard.analysis.effects import Declaration
+from hazard.program import InputError, Program
+from hazard.rule import SEVERITIES, Context, Finding, Rule, all_rules, find_rule, findings_of, rule_files
+
+#: Thresholds of the gate, from the strictest to none.
+THRESHOLDS: Final = ("note", "warning", "error", "never")
+
+
+class HazardError(Exception):
+    """A program has findings at or above the threshold; ``report`` holds them, the text is the rendered report."""
+
+    def __init__(self, report: Report) -> None:
+        from hazard.report.text import render
+
+        super().__init__(render(report, color=False))
+        self.report = report
+
+
+@dataclass(slots=True)
+class MethodReport:
+    """One method's verdict: proved, hazard or unknown, with the assumptions it rests on and why it is unknown."""
+
+    name: str
+    verdict: str
+    assumptions: tuple[str, ...]
+    reasons: tuple[str, ...]
+    counts: Counts
+    analysis: MethodAnalysis
+
+
+@dataclass(slots=True)
+class ProgramReport:
+    """One program: where it came from, its digest (None for programs that are no file), its methods, its findings."""
+
+    path: str
+    sha256: str | None
+    program: Program
+    methods: list[MethodReport]
+    findings: list[Finding]
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        return worst_verdict(m.verdict for m in self.methods)
+
+
+@dataclass(slots=True)
+class Report:
+    """The result of a check of one or more programs."""
+
+    programs: list[ProgramReport] = field(default_factory=list)
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [f for p in self.programs for f in p.findings]
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of all methods: hazard, else unknown, else proved."""
+        return worst_verdict(p.verdict for p in self.programs)
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything is proved."""
+        return self.verdict == "proved"
+
+    def passed(
+        self, fail_on: str = "error", *, fail_on_unknown: bool = False, fail_on_assumption: bool = False
+    ) -> bool:
+        """The gate: no finding at or above ``fail_on`` (error, warning, note or never).
+
+        Raises ValueError for another word.
+        """
+        if fail_on not in THRESHOLDS:
+            raise ValueError(f"fail_on is one of {', '.join(THRESHOLDS)}, not {fail_on!r}")
+        methods = [m for p in self.programs for m in p.methods]
+        if fail_on_unknown and any(m.verdict == "unknown" or m.reasons for m in methods):
+            return False
+        if fail_on_assumption and any(m.assumptions for m in methods):
+            return False
+        if fail_on == "never":
+            return True
+        least = SEVERITIES.index(fail_on)
+        return all(SEVERITIES.index(f.severity) < least for f in self.findings)
+
+    def __str__(self) -> str:
+        from hazard.report.text import render
+
+        return render(self, color=False)
+
+
+def worst_verdict(verdicts: Iterable[str]) -> str:
+    """hazard if any is, else unknown if any is, else proved."""
+    found = set(verdicts)
+    return next((v for v in ("hazard", "unknown") if v in found), "proved")
+
+
+def chosen_rules(select: Iterable[str] | None, ignore: Iterable[str] | None) -> list[Rule]:
+    """The rules that run. A word selects by code, name or prefix of codes (``HZ1``); ``ALL`` selects every rule.
+
+    Raises InputError for a word that fits no rule.
+    """
+    rules = list(all_rules())
+    if select:
+        words = list(select)
+        rules = [r for r in rules if any(_fits(r, w) for w in words)]
+        _known(words)
+    else:
+        rules = [r for r in rules if r.default]
+    if ignore:
+        words = list(ignore)
+        _known(words)
+        rules = [r for r in rules if not any(_fits(r, w) for w in words)]
+    return rules
+
+
+def _fits(rule: Rule, word: str) -> bool:
+    return word.upper() == "ALL" or rule.name == word or rule.code.startswith(word.upper())
+
+
+def _known(words: Iterable[str]) -> None:
+    for word in words:
+        if word.upper() == "ALL" or find_rule(word) or any(c.startswith(word.upper()) for c in rule_files()):
+            continue
+        import difflib
+
+        names = [*rule_files(), *(r.name for r in all_rules())]
+        near = difflib.get_close_matches(word, names, 1) or difflib.get_close_matches(word.upper(), names, 1)
+        hint = f"; did you mean `{near[0]}`?" if near else "; `hazard rules` lists them"
+        raise InputError(f"unknown rule `{word}`{hint}")
+
+
+def check(
+    source: Any,
+    *,
+    select: Iterable[str] | None = None,
+    ignore: Iterable[str] | None = None,
+    effects: Mapping[str, Declaration] | None = None,
+    name: str | None = None,
+) -> Report:
+    """Checks a program: a path of a ``.pte``, ``.bpte`` or ``.hir``, the bytes of one, or a `Program`.
+
+    ``select`` and ``ignore`` name rules; ``effects`` declares custom operators; ``name`` is used in messages for inputs
+    that have no path. Raises InputError when the input cannot be used.
+    """
+    rules = chosen_rules(select, ignore)
+    started = time.perf_counter()
+    path, digest, program = _program(source, name)
+    report = check_program(program, path, digest, rules, effects)
+    report.seconds = time.perf_counter() - started
+    return Report([report])
+
+
+def _program(source: Any, name: str | None) -> tuple[str, str | None, Program]:
+    from hazard.frontends import load, load_bytes
+
+    if isinstance(source, Program):
+        return name or "<program>", None, source
+    if isinstance(source, bytes | bytearray | memoryview):
+        return name or "<bytes>", hashlib.sha256(source).hexdigest(), load_bytes(bytes(source), name or "<bytes>")
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(source)
+        program = load(path)
+        return path, _digest(path), program
+    raise InputError(f"cannot check a {type(source).__name__}: give a path, bytes or a program")
+
+
+def _digest(path: str) -> str | None:
+    if path == "-" or not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_program(
+    program: Program,
+    path: str,
+    digest: str | None,
+    rules: Iterable[Rule],
+    effects: Mapping[str, Declaration] | None = None,
+) -> ProgramReport:
+    """Analyses every method of a program and applies the given rules."""
+    analyses = [analyse(m, effects) for m in program.methods]
+    findings = findings_of(Context(program, analyses), rules)
+    methods = [
+        MethodReport(a.method.name, a.verdict, tuple(a.assumptions), tuple(a.reasons), a.counts, a) for a in analyses
+    ]
+    # What a rule found beyond the reads themselves (layout, events) counts as well.
+    for method in methods:
+        if any(f.method == method.name and f.severity != "note" for f in findings):
+            method.verdict = "hazard"
+    return ProgramReport(path, digest, program, methods, findings)
+
+
+def assert_no_hazards(source: Any, *, fail_on: str = "error", **options: Any) -> Report:
+    """Checks a program and raises HazardError, whose text is the report, unless the gate passes."""
+    report = check(source, **options)
+    if not report.passed(fail_on):
+        raise HazardError(report)
+    return report

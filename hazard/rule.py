@@ -1,0 +1,233 @@
+"""What a rule is, what a finding is, and the table of all rules.
+
+A rule is one module in ``rules/`` (the package `hazard.rules`). Its docstring is its documentation, with fixed headings
+and examples that a test executes; ``RULE`` is its metadata and its functions. A conflict of the analysis becomes one
+finding: the rule of the highest ``precedence`` that claims it tells the story. Rules on layout or on events bring a
+``scan`` of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+
+from hazard.analysis.check import MethodAnalysis
+from hazard.analysis.conflicts import Conflict, Place, Witness
+from hazard.program import Program
+
+SEVERITIES: Final = ("note", "warning", "error")
+HEADINGS: Final = ("What it does", "Why is this bad?", "Example", "Use instead", "What to do")
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """How a rule tells a conflict. ``message``: what is wrong, lower case, no full stop. ``help``: what to do."""
+
+    message: str
+    help: str
+    severity: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault, told as a triple in program order: defined, overwritten, read.
+
+    ``severity`` is error, warning or note; ``certainty`` is certain or possible. ``fingerprint`` identifies the finding
+    across re-planning: it depends on the rule, the method, the operators and the occurrence only.
+    """
+
+    code: str
+    name: str
+    severity: str
+    certainty: str
+    method: str
+    message: str
+    help: str
+    define: Place | None = None
+    clobber: Place | None = None
+    use: Place | None = None
+    all_defines: tuple[Place, ...] = ()
+    all_clobbers: tuple[Place, ...] = ()
+    witness: Witness | None = None
+    approximations: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    properties: tuple[tuple[str, Any], ...] = ()
+    fingerprint: str = ""
+
+
+@dataclass(slots=True)
+class Context:
+    """What a rule may look at: the program and the analysis of each of its methods."""
+
+    program: Program
+    methods: list[MethodAnalysis]
+
+
+Claims = Callable[[Conflict, MethodAnalysis], bool]
+Tell = Callable[[Conflict, MethodAnalysis], Story]
+Scan = Callable[[Context], Iterator[Finding]]
+
+
+class RuleError(Exception):
+    """A rule module is not fit for use; the message names the module and the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Metadata and functions of one rule.
+
+    ``claims`` and ``tell`` turn conflicts into findings; ``scan`` makes findings of its own. ``severity`` is that of a
+    certain finding; a merely possible error becomes a warning. ``default`` is False for rules that are off unless
+    selected.
+    """
+
+    code: str
+    name: str
+    severity: str
+    since: str
+    summary: str
+    claims: Claims | None = None
+    tell: Tell | None = None
+    scan: Scan | None = None
+    precedence: int = 0
+    default: bool = True
+    references: tuple[str, ...] = ()
+    docs: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        problems = [
+            (not re.fullmatch(r"[A-Z]{2,}\d{3}", self.code), "code"),
+            (not re.fullmatch(r"[a-z]+(-[a-z]+)*", self.name), "name"),
+            (self.severity not in SEVERITIES, "severity"),
+            (not re.fullmatch(r"\d+\.\d+\.\d+", self.since), "since"),
+            (not self.summary or self.summary.endswith("."), "summary"),
+            ((self.claims is None) != (self.tell is None), "tell"),
+            (self.claims is None and self.scan is None, "claims or scan"),
+        ]
+        for wrong, name in problems:
+            if wrong:
+                raise RuleError(f"rule {self.code}: bad field `{name}`")
+
+    def finding(
+        self, *, method: str, message: str, help: str, certain: bool = True, severity: str | None = None, **rest: Any
+    ) -> Finding:
+        """A finding of this rule; see `Finding` for the fields in ``rest``."""
+        level = severity or self.severity
+        if not certain and level == "error":
+            level = "warning"
+        certainty = "certain" if certain else "possible"
+        return Finding(self.code, self.name, level, certainty, method, message, help, **rest)
+
+
+def documented(module_docs: str | None, rule: Rule) -> Rule:
+    """The rule with its module's docstring as documentation. Raises RuleError when a heading is missing."""
+    docs = module_docs or ""
+    missing = [h for h in HEADINGS if f"## {h}" not in docs]
+    if missing:
+        raise RuleError(f"rule {rule.code}: its documentation lacks the heading `{missing[0]}`")
+    return Rule(**{name: getattr(rule, name) for name in Rule.__slots__ if name != "docs"}, docs=docs)
+
+
+@cache
+def rule_files() -> dict[str, str]:
+    """Module names of the shipped rules by code, from the folder's listing; nothing is imported but the package."""
+    package = importlib.import_module("hazard.rules")
+    found = {}
+    for folder in package.__path__:
+        for entry in sorted(os.listdir(folder)):
+            if match := re.fullmatch(r"(hz\d{3})_\w+\.py", entry):
+                found[match[1].upper()] = entry[:-3]
+    return found
+
+
+@cache
+def load_rule(code: str) -> Rule:
+    """The shipped rule with a code. Raises KeyError."""
+    module = importlib.import_module(f"hazard.rules.{rule_files()[code]}")
+    rule: Rule = documented(module.__doc__, module.RULE)
+    if rule.code != code:
+        raise RuleError(f"module {module.__name__} defines {rule.code}")
+    return rule
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """All shipped rules in order of their codes."""
+    return tuple(load_rule(code) for code in sorted(rule_files()))
+
+
+def find_rule(word: str) -> Rule | None:
+    """A rule by code (any case) or by name."""
+    code = word.upper()
+    if code in rule_files():
+        return load_rule(code)
+    return next((r for r in all_rules() if r.name == word), None)
+
+
+def findings_of(context: Context, rules: Iterable[Rule]) -> list[Finding]:
+    """All findings of the given rules, in the order of methods and instructions, with fingerprints."""
+    rules = list(rules)
+    by_precedence = sorted((r for r in rules if r.claims), key=lambda r: (-r.precedence, r.code))
+    found: list[Finding] = []
+    for analysis in context.methods:
+        for conflict in analysis.conflicts:
+            rule = next((r for r in by_precedence if r.claims and r.claims(conflict, analysis)), None)
+            if rule is not None and rule.tell is not None:
+                found.append(_told(rule, rule.tell(conflict, analysis), conflict, analysis))
+    for rule in rules:
+        if rule.scan is not None:
+            found.extend(rule.scan(context))
+    order = {a.method.name: i for i, a in enumerate(context.methods)}
+    found.sort(key=lambda f: (order.get(f.method, len(order)), f.use.position if f.use else -1, f.code))
+    return _fingerprinted(found)
+
+
+def _told(rule: Rule, story: Story, conflict: Conflict, analysis: MethodAnalysis) -> Finding:
+    return rule.finding(
+        method=analysis.method.name,
+        message=story.message,
+        help=story.help,
+        certain=conflict.certain,
+        severity=story.severity,
+        define=conflict.define,
+        clobber=conflict.clobber,
+        use=conflict.use,
+        all_defines=conflict.all_defines,
+        all_clobbers=conflict.all_clobbers,
+        witness=conflict.witness,
+        approximations=conflict.approximations,
+    )
+
+
+def _fingerprinted(findings: list[Finding]) -> list[Finding]:
+    import dataclasses
+
+    seen: dict[tuple[str, ...], int] = {}
+    result = []
+    for f in findings:
+        operators = [p.operator if p else "-" for p in (f.define, f.clobber, f.use)]
+        key = (f.code, f.method, *operators)
+        occurrence = seen[key] = seen.get(key, 0) + 1
+        digest = hashlib.sha256("\0".join([*key, str(occurrence)]).encode()).hexdigest()[:16]
+        result.append(dataclasses.replace(f, fingerprint=digest))
+    return result
+
+
+def value_word(place: Place | None) -> str:
+    """How a text names the value of a place: by its name in the model, else by its slot."""
+    if place is None or place.slot is None:
+        return "a value"
+    return f"`{place.fqn or place.name}`" if place.fqn or place.name else f"`%{place.slot}`"
+
+
+def site_word(place: Place) -> str:
+    """``[12] aten::clone.out``; an input, the initial state or an output has no index."""
+    if place.instruction is None:
+        return place.operator
+    return f"[{place.instruction}] {place.operator}"

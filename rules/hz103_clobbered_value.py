@@ -1,0 +1,80 @@
+"""A tensor's bytes are overwritten while the tensor is still needed.
+
+## What it does
+
+Reports a read of a tensor whose bytes another instruction of the same call has written since the tensor was computed.
+
+## Why is this bad?
+
+The read gets the other tensor's bytes. Nothing at run time notices.
+
+## Example
+
+```hir
+method forward
+  arena 1 : 64
+  %0 = tensor f32[4] @ 1+48
+  %1 = tensor f32[4] @ 1+0
+  %2 = tensor f32[4] @ 1+8
+  %3 = tensor f32[4] @ 1+32
+  inputs %0
+  outputs %3
+  chain
+    0  aten::sin.out(%0, %1, %1)
+    1  aten::cos.out(%0, %2, %2)
+    2  aten::add.out(%1, %2, %4, %3, %3)   # error: [clobbered-value]
+```
+
+## Use instead
+
+```hir
+method forward
+  arena 1 : 64
+  %0 = tensor f32[4] @ 1+48
+  %1 = tensor f32[4] @ 1+0
+  %2 = tensor f32[4] @ 1+16
+  %3 = tensor f32[4] @ 1+32
+  inputs %0
+  outputs %3
+  chain
+    0  aten::sin.out(%0, %1, %1)
+    1  aten::cos.out(%0, %2, %2)
+    2  aten::add.out(%1, %2, %4, %3, %3)
+```
+
+## What to do
+
+The plan ends the tensor's live range too early: a pass changed the graph after lifetimes were computed, a planner of
+one's own has a fault, or an in-place result's uses do not extend its storage (`run_reinplace_pass=True` in the released
+versions). Re-plan with the live range that the finding names; `hazard fix` does.
+"""
+
+from hazard.analysis.check import MethodAnalysis
+from hazard.analysis.conflicts import Conflict, Kind
+from hazard.rule import Rule, Story, site_word, value_word
+
+
+def claims(conflict: Conflict, analysis: MethodAnalysis) -> bool:
+    return conflict.kind is Kind.OVERWRITTEN
+
+
+def tell(conflict: Conflict, analysis: MethodAnalysis) -> Story:
+    victim = value_word(conflict.use)
+    since = site_word(conflict.define) if conflict.define else "its definition"
+    by = site_word(conflict.clobber) if conflict.clobber else "another instruction"
+    if conflict.view:
+        message = f"{victim}, a view without an instruction, sees bytes that {by} has written"
+    else:
+        message = f"{victim} is overwritten before it is read"
+    return Story(message, f"keep the bytes of {victim} from {since} until {site_word(conflict.use)}")
+
+
+RULE = Rule(
+    code="HZ103",
+    name="clobbered-value",
+    severity="error",
+    since="0.1.0",
+    summary="a tensor is overwritten while it is still needed",
+    claims=claims,
+    tell=tell,
+)
