@@ -478,8 +478,9 @@ def effect_of(method: Method, kernel: Kernel, items: Callable[[int], tuple[int, 
     name = name_of(kernel.operator)
     namespace = kernel.operator.partition("::")[0]
     args = kernel.args
-    rest, outs = _split(method, args, items)
     in_place = name.endswith("_") and not name.endswith("__") and bool(args)
+    # In place, the only repetition is the result: the first argument is read even where nothing lies between.
+    rest, outs = (args[:-1], args[:1]) if in_place else _split(method, args, items)
     shape_only = name in _SHAPE_OF_FIRST or name.endswith("_like")
     inputs = rest[1:] if shape_only else rest
     reads = tuple(i for a in inputs for i in items(a))

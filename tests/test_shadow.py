@@ -9,9 +9,11 @@ from __future__ import annotations
 import random
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 
-from hazard.text import parse_program
+from hazard.text import parse_program, print_program
 from tests.shadow import FILL, Bytes, Result, Terms, Write, agree, run
+from tests.strategies import PLANS, Sample, programs, random_program
 
 NUMBERS = """
   %90 = int 0
@@ -246,6 +248,21 @@ def test_in_place_kernels_keep_their_own_self() -> None:
     aten::add_.Tensor(%0, %0, %91, %0)
 """
     assert found(text) == set()
+
+
+def test_an_in_place_kernel_reads_its_self() -> None:
+    text = """
+  %0 = tensor f32[4] @ 1+0
+  %1 = tensor f32[4] @ 1+16
+  %2 = tensor f32[4] @ 1+28
+  inputs %0
+  outputs
+  chain
+    0  aten::exp.out(%0, %1, %1)
+    1  aten::sin.out(%0, %2, %2)
+    2  aten::relu_(%1, %1)
+"""
+    assert found(text) == {("clobbered", 2, 1)}
 
 
 def test_index_put_must_not_take_its_values_from_itself() -> None:
@@ -1015,3 +1032,40 @@ def test_comparisons_of_two_values_share_one_relation() -> None:
     assert not terms.possible([(less, True), (more, True)])
     assert terms.possible([(less, False), (more, False)])
     assert not terms.possible([(less, False), (not_less, False)])
+
+
+# --- random programs --------------------------------------------------------------------------------------------------
+
+few = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+
+
+@few
+@given(programs("safe"))
+def test_where_all_bytes_are_disjoint_nothing_is_wrong(sample: Sample) -> None:
+    assert run(sample.method).hazards == []
+
+
+@few
+@given(programs("moved"))
+def test_one_tensor_moved_onto_a_live_value_is_seen(sample: Sample) -> None:
+    assert "clobbered" in run(sample.method).kinds()
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_both_by_seed(seed: int) -> None:
+    assert run(random_program(seed, "safe").method).hazards == []
+    assert "clobbered" in run(random_program(seed, "moved").method).kinds()
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_a_seed_gives_the_same_program_and_its_text_is_valid(plan: str) -> None:
+    for seed in range(25):
+        program = random_program(seed, plan).program
+        assert random_program(seed, plan).program == program
+        assert parse_program(print_program(program)) == program
+
+
+def test_random_plans_are_neither_all_right_nor_all_wrong() -> None:
+    for plan in ("layered", "tight"):
+        wrong = sum(bool(run(random_program(seed, plan).method, calls=1).hazards) for seed in range(60))
+        assert 5 <= wrong < 60
