@@ -1,0 +1,22 @@
+"""index_put is done in place on a tensor that is an output as well."""
+
+import torch
+from torch import nn
+
+from corpus.experiment import Experiment, floats
+
+
+class Model(nn.Module):
+    def forward(self, x, i, v):
+        a = x * 2
+        b = a.index_put((i,), v)
+        return a, b
+
+
+def build():
+    return Experiment(
+        module=Model(),
+        example_inputs=(floats(1, 2, 3, 4).view(2, 2), torch.tensor([0]), floats(9, 9).view(1, 2)),
+        options={"ebc": {"run_reinplace_pass": True}},
+        sequences=[[(floats(1, 2, 3, 4).view(2, 2), torch.tensor([0]), floats(9, 9).view(1, 2))]],
+    )

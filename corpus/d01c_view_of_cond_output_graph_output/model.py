@@ -1,0 +1,20 @@
+"""Views of a cond's result, one of them an output itself."""
+
+import torch
+from torch import nn
+
+from corpus.experiment import Experiment, floats
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        a = torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, (x,))
+        return a.view(2, 2), a.view(4, 1) * 1, a
+
+
+def build():
+    return Experiment(
+        module=Model(),
+        example_inputs=(floats(1, 2, 3, 4),),
+        sequences=[[(floats(1, 2, 3, 4),), (floats(-1, -2, -3, -4),), (floats(5, 6, 7, 8),)]],
+    )

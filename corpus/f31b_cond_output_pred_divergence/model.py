@@ -1,0 +1,22 @@
+"""A cond's result is a predicate, read after another cond."""
+
+import torch
+from torch import nn
+
+from corpus.experiment import Experiment, floats
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        predicate = torch.cond(x.sum() > 0, lambda v: v[0] > 2, lambda v: v[0] < -2, (x,))
+        a = torch.cond(x.sum() > 5, lambda v: v * 2, lambda v: v * 0, (x,))
+        b = torch.cond(predicate, lambda v: v + 100, lambda v: v - 100, (x,))
+        return b, a.sum()
+
+
+def build():
+    return Experiment(
+        module=Model(),
+        example_inputs=(floats(1, 2),),
+        sequences=[[(floats(1, 2),), (floats(3, 1),), (floats(-1, -2),), (floats(-3, -2),), (floats(3, 9),)]],
+    )

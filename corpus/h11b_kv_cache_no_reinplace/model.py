@@ -1,0 +1,34 @@
+"""A key cache with a leading batch dimension."""
+
+import torch
+from torch import nn
+
+from corpus.experiment import Experiment, floats
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kc", torch.zeros(1, 4, 2, 2))
+
+    def forward(self, pos, k, q):
+        self.kc.index_put_((None, pos), k)
+        kk = self.kc.reshape(1, 4, 4)
+        return torch.bmm(kk, q)
+
+
+def build():
+    key = floats(1, 2, 3, 4).view(1, 1, 2, 2)
+    query = floats(1, 1, 1, 1).view(1, 4, 1)
+    return Experiment(
+        module=Model(),
+        example_inputs=(torch.tensor([0]), key, query),
+        sequences=[
+            [
+                (torch.tensor([0]), key, query),
+                (torch.tensor([1]), key * 2, query),
+                (torch.tensor([2]), key * 3, query),
+                (torch.tensor([3]), key, query),
+            ]
+        ],
+    )

@@ -1,0 +1,20 @@
+"""A clone of a cond's result, then views of the clone."""
+
+import torch
+from torch import nn
+
+from corpus.experiment import Experiment, floats
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        a = torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, (x,)).clone()
+        return a.view(2, 2) * 1, a.reshape(4, 1) + 1
+
+
+def build():
+    return Experiment(
+        module=Model(),
+        example_inputs=(floats(1, 2, 3, 4),),
+        sequences=[[(floats(1, 2, 3, 4),), (floats(-1, -2, -3, -4),)]],
+    )
