@@ -963,6 +963,10 @@ class Oracle:
             self._read(state, s, "update")
         self._check_overlaps(state, effect)
         self._use_scratch(state, effect.reads)
+        if clean and self._copies_onto_itself(state, kernel, effect):
+            self._result(state, effect.defines[0])
+            self._define(state, effect.defines[0], self._meaning(state, effect.reads[0]))
+            return
         tags = {out: self._tag(state, out) for out in effect.defines}
         meanings = {}
         for out, tag in tags.items():
@@ -982,6 +986,16 @@ class Oracle:
             self._check_bounds(state, "result", s)
             term = self.terms.number("tag", self._tag(state, s))
             self._define(state, s, Meaning(_whole(self._size(state, s), UNDEFINED), term))
+
+    def _copies_onto_itself(self, state: State, kernel: Kernel, effect: Effect) -> bool:
+        """A copy whose source bytes are its target bytes changes nothing: both slots mean the source's value then."""
+        name = name_of(kernel.operator)
+        if name not in COPIES | {"copy_"} or len(effect.reads) != 1 or len(effect.defines) != 1:
+            return False
+        source, target = effect.reads[0], effect.defines[0]
+        x, y = (self.method.tensor(state.objects[s]) for s in (source, target))
+        same_place = self._region(state, source) == self._region(state, target)
+        return same_place and x.dtype == y.dtype and self._same_order(x, y)
 
     def _use_scratch(self, state: State, slots: Sequence[int]) -> None:
         for slot in slots:
@@ -1031,8 +1045,10 @@ class Oracle:
         if prod(x.sizes) == prod(y.sizes) == 1:
             return True
         same_place = self._region(state, operand) == self._region(state, out)
-        same_order = _order(x) == _order(y) or (len(x.sizes) != len(y.sizes) and _in_order(x) and _in_order(y))
-        return elementwise and same_place and x.itemsize == y.itemsize and same_order
+        return elementwise and same_place and x.itemsize == y.itemsize and self._same_order(x, y)
+
+    def _same_order(self, x: Tensor, y: Tensor) -> bool:
+        return _order(x) == _order(y) or (len(x.sizes) != len(y.sizes) and _in_order(x) and _in_order(y))
 
     def _copy_index(self, state: State, out: int, source: int, index: int) -> None:
         self._read(state, source, "operand")

@@ -575,7 +575,9 @@ def _place(builder: _Builder, plan: str) -> tuple[int, bool | None]:
         return end, True
     victim, clobberer = choices.pick(_live_pairs(builder))
     v, c = (storages[builder.info(x).storage or 0] for x in (victim, clobberer))
-    c.offset = max(0, v.offset + choices.integer(1 - c.size, v.size - 1))
+    # Exactly on top of it would do for a copy of the same value.
+    shifts = [d for d in range(1 - c.size, v.size) if v.offset + d >= 0 and (d or c.size != v.size)]
+    c.offset = v.offset + choices.pick(shifts or [0])
     return max(s.offset + s.size for s in storages), False
 
 

@@ -265,6 +265,19 @@ def test_an_in_place_kernel_reads_its_self() -> None:
     assert found(text) == {("clobbered", 2, 1)}
 
 
+def test_a_copy_onto_itself_leaves_the_source_as_it_is() -> None:
+    text = """
+  %0 = tensor f32[2] @ 1+0
+  %1 = tensor f32[2] @ 1+{offset} init 1
+  inputs %0
+  outputs %0 %1
+  chain
+    aten::copy_(%1, %0, %92, %1)
+"""
+    assert found(text.format(offset=0)) == set()
+    assert found(text.format(offset=4)) == {("operand-overlap", 0, 0), ("clobbered", None, 0)}
+
+
 def test_index_put_must_not_take_its_values_from_itself() -> None:
     text = """
   %0 = tensor f32[4] @ 1+0
