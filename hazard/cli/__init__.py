@@ -1,0 +1,93 @@
+"""The command line. `main` turns every outcome into an exit code; the commands are in `hazard.cli.app`.
+
+Exit codes: 0 nothing at or above the threshold, 1 findings, 2 unusable input or wrong usage, 101 a fault of hazard
+itself, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import hazard
+from hazard.program import InputError
+
+CLEAN, FOUND, UNUSABLE, FAULT, INTERRUPTED = 0, 1, 2, 101, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code. Never raises."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments == ["--version"]:
+        # Answered before click is loaded: scripts ask for it often.
+        return _guarded(lambda: _say_version())
+    return _guarded(lambda: _run(arguments))
+
+
+def _say_version() -> int:
+    print(f"hazard {hazard.__version__}")
+    return CLEAN
+
+
+def _run(arguments: list[str]) -> int:
+    import click
+
+    from hazard.cli.app import app
+
+    try:
+        code = app.main(arguments, prog_name="hazard", standalone_mode=False)
+        return code if isinstance(code, int) else CLEAN
+    except click.Abort:
+        return _interrupted()
+    except click.ClickException as e:
+        e.show()
+        return UNUSABLE
+
+
+def _guarded(command: object) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding does not have must not end the run.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code: int = command()  # type: ignore[operator]
+        sys.stdout.flush()
+        return code
+    except InputError as e:
+        return unusable(e)
+    except KeyboardInterrupt:
+        return _interrupted()
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`). Nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLEAN
+    except Exception as e:
+        return _fault(e)
+
+
+def unusable(error: InputError) -> int:
+    """Says on the error stream what is wrong with an input."""
+    print(f"hazard: error: {error}", file=sys.stderr)
+    return UNUSABLE
+
+
+def _interrupted() -> int:
+    print("hazard: interrupted", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _fault(error: Exception) -> int:
+    if os.environ.get("HAZARD_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    version = ".".join(map(str, sys.version_info[:3]))
+    print(
+        f"hazard: internal error: {what} (hazard {hazard.__version__}, Python {version}, {sys.platform}); this is a"
+        " fault of hazard: please report this line and the output of `hazard dump` for the input;"
+        " HAZARD_DEBUG=1 shows where it happened",
+        file=sys.stderr,
+    )
+    return FAULT

@@ -1,0 +1,285 @@
+"""A finding told as a story: who defined, who overwrote, who read, on which path, and why that is a hazard.
+
+All renderers for people take their words from here, so that they say the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hazard.program import Move, Origin
+from hazard.report.terminal import clean
+from hazard.rule import Finding, value_word
+
+if TYPE_CHECKING:
+    from hazard.analysis.check import MethodAnalysis
+    from hazard.analysis.conflicts import Decision, Place
+    from hazard.api import ProgramReport
+
+#: Definers or overwriters that are listed by name; the others are counted.
+LISTED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One point of the story. ``role`` is defined, overwritten or read; ``code`` is the instruction as text.
+
+    ``label`` says what happens there. ``gutter`` is the index of the instruction, or a word where there is none.
+    """
+
+    role: str
+    place: Place
+    gutter: str
+    code: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """``path``: the branches taken, one text a call. ``why``: what the read expects and what it sees."""
+
+    steps: tuple[Step, ...]
+    path: tuple[str, ...]
+    why: str
+    notes: tuple[str, ...]
+    sources: tuple[str, ...]
+
+    @property
+    def blamed(self) -> Step | None:
+        """The overwriting step, else the reading one: where the story points."""
+        for role in ("overwritten", "read", "defined"):
+            for step in self.steps:
+                if step.role == role:
+                    return step
+        return None
+
+
+def tell(finding: Finding, program: ProgramReport) -> Story:
+    """The story of one finding of a program."""
+    analysis = next((m.analysis for m in program.methods if m.name == finding.method), None)
+    return _Teller(finding, analysis).story()
+
+
+def span(place: Place) -> str:
+    """``arena 1, bytes 0..8``; memory outside of arenas is named as such."""
+    where = "unplanned memory" if place.arena is None else f"arena {place.arena}"
+    return f"{where}, bytes {place.offset}..{place.offset + place.nbytes}"
+
+
+def site(place: Place) -> str:
+    """``[12] aten::clone.out``, with the call where it is not the first."""
+    word = clean(place.operator)
+    if place.instruction is not None:
+        word = f"[{place.instruction}] {word}"
+        if place.chain:
+            word = f"chain {place.chain}, {word}"
+    if place.call is not None and place.call > 1:
+        word += f" in call {place.call}"
+    return word
+
+
+def source_of(origin: Origin | None) -> str | None:
+    """``model.py:41 in forward`` where the origin is known."""
+    if origin is None or origin.file is None:
+        return None
+    text = origin.file if origin.line is None else f"{origin.file}:{origin.line}"
+    if origin.function:
+        text += f" in {origin.function}"
+    return clean(text)
+
+
+def decided(decision: Decision) -> str:
+    """``[3] jump-false %7: true``: the predicate held, so the jump was not taken."""
+    return f"[{decision.instruction}] jump-false %{decision.slot}: {'true' if decision.held else 'false'}"
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 read``, ``2 reads``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+class _Teller:
+    def __init__(self, finding: Finding, analysis: MethodAnalysis | None) -> None:
+        self.f = finding
+        self.analysis = analysis
+
+    def story(self) -> Story:
+        return Story(
+            tuple(self.steps()), tuple(self.path()), self.why(), tuple(map(clean, self.notes())), tuple(self.sources())
+        )
+
+    def steps(self) -> list[Step]:
+        f = self.f
+        result = []
+        calls = {p.call for p in (f.define, f.clobber, f.use) if p is not None and p.call is not None}
+        told = len(calls) > 1 or any(c > 1 for c in calls)
+        same = f.define is not None and f.define == f.clobber
+        if f.define is not None and not same:
+            if f.define.operator == "nothing":
+                result.append(self.step("defined", f.define, f"nothing has written {value_word(f.define)}", told))
+            else:
+                result.append(self.step("defined", f.define, f"{value_word(f.define)} is defined here", told))
+        if f.clobber is not None:
+            over = self.overlap(f.clobber)
+            result.append(self.step("overwritten", f.clobber, f"{value_word(f.clobber)} is written here{over}", told))
+        if f.use is not None:
+            if f.use.operator == "output":
+                label = f"{value_word(f.use)} is read here, as an output"
+            elif f.clobber is not None and f.use.position == f.clobber.position:
+                label = f"{value_word(f.use)} is {'written' if same else 'read'} by the same instruction"
+            else:
+                label = f"{value_word(f.use)} is read here"
+            result.append(self.step("read", f.use, label, told))
+        return result
+
+    def overlap(self, clobber: Place) -> str:
+        victim = self.f.use or self.f.define
+        if victim is None or victim.arena is None or victim.arena != clobber.arena:
+            return ""
+        low = max(victim.offset, clobber.offset)
+        high = min(victim.offset + victim.nbytes, clobber.offset + clobber.nbytes)
+        if high <= low:
+            return ""
+        return f", over bytes {low}..{high} of {value_word(victim)}"
+
+    def step(self, role: str, place: Place, label: str, told: bool) -> Step:
+        parts = [label]
+        if place.nbytes or place.arena is not None:
+            parts.append(f"({span(place)})")
+        if told and place.call is not None:
+            parts.append(f"in call {place.call}")
+        gutter = "" if place.instruction is None else str(place.instruction)
+        if place.chain:
+            gutter = f"{place.chain}/{gutter}"
+        return Step(role, place, gutter, self.code(place), clean(" ".join(parts)))
+
+    def code(self, place: Place) -> str:
+        """The instruction at a place as `.hir` has it; inputs, outputs and initial state as words."""
+        if place.instruction is not None and self.analysis is not None:
+            from hazard.text import print_instruction
+
+            return print_instruction(self.analysis.method.chains[place.chain][place.instruction])
+        if place.operator == "nothing":
+            return f"%{place.slot} before the first call"
+        return f"{clean(place.operator)} %{place.slot}" if place.slot is not None else clean(place.operator)
+
+    def path(self) -> list[str]:
+        witness = self.f.witness
+        if witness is None:
+            return []
+        by_call: dict[int, list[str]] = {}
+        for decision in witness.decisions:
+            by_call.setdefault(decision.call, []).append(decided(decision))
+        told = [f"call {call}, {', '.join(_folded(jumps))}" for call, jumps in sorted(by_call.items())]
+        if not told and witness.calls > 1:
+            told = [f"call {witness.calls} of the method, without branches"]
+        if witness.sizes:
+            told.append("sizes " + ", ".join(f"{name}={value}" for name, value in witness.sizes))
+        return told
+
+    def why(self) -> str:
+        f = self.f
+        if f.use is None:
+            return ""
+        victim = value_word(f.use)
+        low, high = f.use.offset, f.use.offset + f.use.nbytes
+        if f.witness is not None and f.witness.arena is not None and f.witness.high > f.witness.low:
+            low, high = f.witness.low, f.witness.high
+        where = f"arena {f.use.arena}, bytes {low}..{high}" if f.use.arena is not None else f"bytes {low}..{high}"
+        if f.clobber is not None and f.clobber.position == f.use.position and f.clobber.call == f.use.call:
+            return clean(f"the order of reads and writes inside {site(f.use)} is not specified: {where} belong to both")
+        expects = "what was written for it"
+        if f.define is not None and f.define.operator != "nothing":
+            expects = f"what {site(f.define)} put there"
+            if f.define.operator == "input":
+                expects = f"the caller's {value_word(f.define)}"
+            elif f.define.operator == "initial state":
+                expects = "the state as it was loaded"
+        if f.clobber is not None:
+            sees = f"what {site(f.clobber)} wrote to {where}"
+        elif f.define is not None and f.define.operator == "nothing":
+            return clean(f"the read of {victim} sees {where} as the host left them")
+        else:
+            sees = f"{where}, which nobody has written for it"
+        return clean(f"the read of {victim} expects {expects}; it sees {sees}")
+
+    def notes(self) -> list[str]:
+        f = self.f
+        notes = []
+        moves = self.moves()
+        for chain, index, move in moves:
+            at = f"[{index}]" if not chain else f"chain {chain}, [{index}]"
+            notes.append(
+                f"{at} move %{move.target} <- %{move.source} makes `%{move.target}` refer to the tensor of"
+                f" `%{move.source}`; it copies no data"
+            )
+        for title, places, chosen in (
+            ("defined, on other paths, by", f.all_defines, f.define),
+            ("overwritten as well by", f.all_clobbers, f.clobber),
+        ):
+            others = [p for p in places if chosen is None or _key(p) != _key(chosen)]
+            if others:
+                more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
+                notes.append(f"{title} {', '.join(site(p) for p in others[:LISTED])}{more}")
+        if f.certainty != "certain":
+            because = f": {'; '.join(f.approximations)}" if f.approximations else ""
+            notes.append(f"possible, not certain{because}")
+        elif f.approximations:
+            notes.append(f"approximations: {'; '.join(f.approximations)}")
+        notes.extend(f.notes)
+        return notes
+
+    def moves(self) -> list[tuple[int, int, Move]]:
+        """The moves, if any, that led from the slot of the definition to the slot of the read."""
+        f = self.f
+        if f.define is None or f.use is None or self.analysis is None or f.define.slot == f.use.slot:
+            return []
+        into: dict[int, list[tuple[int, int, Move]]] = {}
+        for chain, index, instruction in self.analysis.method.instructions():
+            if isinstance(instruction, Move):
+                into.setdefault(instruction.target, []).append((chain, index, instruction))
+        seen = {f.use.slot}
+        work: list[tuple[int | None, list[tuple[int, int, Move]]]] = [(f.use.slot, [])]
+        while work:
+            slot, trail = work.pop(0)
+            if slot == f.define.slot:
+                return trail
+            for chain, index, move in into.get(slot if slot is not None else -1, ()):
+                if move.source not in seen:
+                    seen.add(move.source)
+                    work.append((move.source, [(chain, index, move), *trail]))
+        return []
+
+    def sources(self) -> list[str]:
+        f = self.f
+        told = []
+        for role, place in (("defined", f.define), ("overwritten", f.clobber), ("read", f.use)):
+            source = source_of(place.origin) if place is not None else None
+            if source:
+                told.append(f"{role} at {source}")
+        return told
+
+
+def _key(place: Place) -> tuple[int, int | None]:
+    return place.position, place.slot
+
+
+def _folded(jumps: list[str]) -> list[str]:
+    """Runs of the same decision, as loops make them, told once."""
+    result: list[str] = []
+    i = 0
+    while i < len(jumps):
+        for length in (1, 2, 3, 4):
+            unit = jumps[i : i + length]
+            count = 1
+            while jumps[i + count * length : i + (count + 1) * length] == unit:
+                count += 1
+            if count > 2:
+                result.append(f"{' '.join(unit)} ({count} times)" if length == 1 else f"({', '.join(unit)}) {count} times")
+                i += count * length
+                break
+        else:
+            result.append(jumps[i])
+            i += 1
+    return result

@@ -1,0 +1,175 @@
+"""The full text, in the manner of rustc: findings with their three points, verdicts, and a closing line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hazard.report import Options
+from hazard.report.story import Step, Story, plural, tell
+from hazard.report.terminal import Paint, clean, columns, wants_color
+from hazard.rule import Finding
+
+if TYPE_CHECKING:
+    from hazard.api import MethodReport, ProgramReport, Report
+
+#: Assumptions and reasons that are printed for each method; JSON has them all.
+SHOWN = 4
+
+
+def render(
+    report: Report, options: Options | None = None, *, color: bool | None = None, width: int | None = None
+) -> str:
+    """The report as text, ending with a newline. ``color`` and ``width`` are those of `Options` where it is given."""
+    options = options or Options(color=color, width=width)
+    paint = Paint(wants_color(options.color))
+    wide = columns(options.width)
+    lines: list[str] = []
+    for program in report.programs:
+        for finding in program.findings:
+            lines.extend(block(finding, program, paint, wide))
+            lines.append("")
+    if options.quiet:
+        return "\n".join(lines)
+    for program in report.programs:
+        for method in program.methods:
+            lines.extend(verdict_lines(program, method, paint, wide))
+    lines.append(closing_line(report, options, paint))
+    return "\n".join(lines) + "\n"
+
+
+def block(finding: Finding, program: ProgramReport, paint: Paint, width: int) -> Iterator[str]:
+    """One finding."""
+    story = tell(finding, program)
+    yield paint(finding.severity, f"{finding.severity}[{finding.code}]") + paint("bold", f": {clean(finding.message)}")
+    margin = max([len(s.gutter) for s in story.steps] + [2])
+    bar = paint("gutter", " " * margin + " |")
+    where = f"{clean(program.path)}: {clean(finding.method)}"
+    if (blamed := story.blamed) is not None:
+        where += f"[{blamed.gutter}]" if blamed.gutter else f", {clean(blamed.place.operator)}"
+    yield paint("gutter", " " * margin + "--> ") + where
+    if story.steps:
+        yield bar
+        yield from _points(story, finding, paint, margin, width)
+        yield bar
+    equals = paint("gutter", " " * margin + " =") + " "
+    indent = " " * (margin + 3)
+    for label, style, text in _remarks(story, finding):
+        first, *rest = _wrap(f"{label}: {text}", width - margin - 3)
+        yield equals + paint(style, label) + first[len(label) :]
+        for line in rest:
+            yield indent + "  " + line
+
+
+def _points(story: Story, finding: Finding, paint: Paint, margin: int, width: int) -> Iterator[str]:
+    previous: Step | None = None
+    for step in story.steps:
+        code = step.code
+        if previous is None or (previous.place.position, previous.place.call) != (step.place.position, step.place.call):
+            yield paint("gutter", f"{step.gutter:>{margin}} |") + " " + _fitted(code, width - margin - 3)
+        previous = step
+        at, length = _mark(code, step)
+        if at + length > width - margin - 3:
+            at, length = 0, 2
+        sign = "^" if step is story.blamed else "-"
+        style = finding.severity if sign == "^" else "gutter"
+        label = f"{sign * length} {step.label}"
+        # A label that would run out of the window begins further left.
+        if at + len(label) > width - margin - 3:
+            at = max(0, min(at, width - margin - 3 - len(label)))
+        yield paint("gutter", " " * margin + " |") + " " + " " * at + paint(style, label)
+
+
+def _mark(code: str, step: Step) -> tuple[int, int]:
+    """Where to underline: the last mention of the slot for a write, the first for a read."""
+    slot = step.place.slot
+    if slot is None:
+        return 0, max(1, len(code))
+    word = f"%{slot}"
+    found = [i for i in range(len(code)) if code.startswith(word, i) and not code[i + len(word) : i + len(word) + 1].isdigit()]
+    if not found:
+        return 0, max(1, min(len(code), 60))
+    return (found[0] if step.role == "read" else found[-1]), len(word)
+
+
+def _fitted(code: str, width: int) -> str:
+    return code if len(code) <= width else code[: width - 3] + "..."
+
+
+def _remarks(story: Story, finding: Finding) -> Iterator[tuple[str, str, str]]:
+    if story.why:
+        yield "why", "bold", story.why
+    for path in story.path:
+        yield "path", "bold", path
+    for source in story.sources:
+        yield "source", "bold", source
+    for note in story.notes:
+        yield "note", "note", note
+    if finding.help:
+        yield "help", "help", clean(finding.help)
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    if len(text) <= width:
+        return [text]
+    import textwrap
+
+    return textwrap.wrap(text, width - 2, break_long_words=False, break_on_hyphens=False) or [text]
+
+
+def verdict_lines(program: ProgramReport, method: MethodReport, paint: Paint, width: int | None) -> Iterator[str]:
+    """What is known of one method. Proved is never said without the assumptions that it rests on."""
+    name = f"{clean(program.path)}: {clean(method.name)}: "
+    counts = method.counts
+    if method.verdict == "hazard":
+        number = sum(f.method == method.name for f in program.findings)
+        listed = plural(number, "finding") if number else "the reads of this method have hazards that no selected rule reports"
+        yield name + paint("error", "hazard") + f" ({listed})"
+    elif method.verdict == "proved":
+        reads = plural(counts.total, "read")
+        if method.assumptions:
+            yield name + paint("good", "proved") + f" assuming {_some(method.assumptions)} ({reads})"
+        else:
+            yield name + paint("good", "proved") + f" ({reads}, all paths, all calls)"
+    if method.verdict != "proved":
+        for reason in method.reasons[:SHOWN]:
+            yield name + paint("warning", "unknown") + f": {clean(reason)}"
+        if len(method.reasons) > SHOWN:
+            yield name + paint("warning", "unknown") + f": {len(method.reasons) - SHOWN} more reasons"
+        if method.verdict == "unknown" and not method.reasons:
+            yield name + paint("warning", "unknown")
+        if method.assumptions:
+            yield name + f"the other reads are judged assuming {_some(method.assumptions)}"
+
+
+def _some(words: tuple[str, ...]) -> str:
+    shown = ", ".join(clean(w) for w in words[:SHOWN])
+    return shown if len(words) <= SHOWN else f"{shown} and {len(words) - SHOWN} more"
+
+
+def closing_line(report: Report, options: Options, paint: Paint) -> str:
+    """``checked 1 program (23 instructions) in 0.01 s: ...`` with the counts of reads and findings."""
+    methods = [m for p in report.programs for m in p.methods]
+    instructions = sum(len(chain) for p in report.programs for m in p.program.methods for chain in m.chains)
+    counts = [m.counts for m in methods]
+    levels = [f.severity for f in report.findings]
+    reads = (
+        f"{plural(sum(c.total for c in counts), 'read')}: {sum(c.proved for c in counts)} proved,"
+        f" {sum(c.assumed for c in counts)} assumed, {sum(c.unknown for c in counts)} unknown,"
+        f" {sum(c.hazard for c in counts)} hazardous"
+    )
+    if levels:
+        kinds = [plural(levels.count(s), s) for s in ("error", "warning", "note") if s in levels]
+        found = paint("error" if "error" in levels else "warning" if "warning" in levels else "note", ", ".join(kinds))
+    else:
+        found = "no findings"
+    unknown = sum(bool(m.reasons) or m.verdict == "unknown" for m in methods)
+    if unknown:
+        found += f"; {plural(unknown, 'method')} not fully decided"
+    if options.errors:
+        found += f"; {plural(len(options.errors), 'input')} not checked"
+    seconds = sum(p.seconds for p in report.programs)
+    return (
+        f"checked {plural(len(report.programs), 'program')} ({plural(instructions, 'instruction')}) in {seconds:.2f} s;"
+        f" {reads}; {found}"
+    )
