@@ -75,7 +75,8 @@ class Tensor:
 
     ``initial`` is the index of the initial contents in the mutable-data segment, for state that loading writes.
     ``slot`` is the index of the slot in the emitted program where that differs from this value's own index, which
-    happens in programs made from graphs: two graph values may share one slot there.
+    happens in programs made from graphs: two graph values may share one slot there. ``base`` is the value whose storage
+    the planner was asked to share with this one, from byte ``base_offset`` of it on; only graphs know it.
     """
 
     dtype: str
@@ -88,6 +89,8 @@ class Tensor:
     extent: Extent | None = None
     name: str | None = None
     slot: int | None = None
+    base: int | None = None
+    base_offset: int = 0
 
     @property
     def itemsize(self) -> int:
@@ -145,7 +148,10 @@ NULL: Final = Scalar("null", None)
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an instruction or a value comes from in the model; every part may be unknown."""
+    """Where an instruction or a value comes from in the model; every part may be unknown.
+
+    ``index`` is that of the instruction in the emitted program, for programs made from graphs: aliases are not emitted.
+    """
 
     node: str | None = None
     path: str | None = None  # graph path such as "forward/cond_1/true"
@@ -153,6 +159,7 @@ class Origin:
     line: int | None = None
     source: str | None = None
     function: str | None = None
+    index: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +232,21 @@ class Arena:
 
 
 @dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A part of a planned graph that cannot become a program: ``what`` is a sentence, ``names`` are values without memory."""
+
+    what: str
+    origin: Origin
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Method:
     """One entry point. ``arenas`` maps arena ids (1 and above) to sizes; chains run one after the other.
 
     ``meaning`` says who stated what reads expect: "bytecode" (the last definition through the slot) or "graph".
-    ``symbols`` gives the range of each size symbol of the export, both ends included.
+    ``symbols`` gives the range of each size symbol of the export, both ends included. ``doubts`` say what the front end
+    could not find out; with any of them no verdict can be "proved". ``obstacles`` are parts that no program can hold.
     """
 
     name: str
@@ -241,6 +258,8 @@ class Method:
     delegates: tuple[str, ...] = ()
     meaning: str = "bytecode"
     symbols: tuple[tuple[str, int, int | None], ...] = ()
+    doubts: tuple[str, ...] = ()
+    obstacles: tuple[Obstacle, ...] = ()
 
     def instructions(self) -> Iterator[tuple[int, int, Instruction]]:
         """(chain, index within the chain, instruction), in the order of execution without jumps."""

@@ -1,0 +1,944 @@
+"""Planned ``torch.fx`` graphs, made into a `hazard.program.Program` whose reads expect what the graphs say.
+
+Emission is modelled, not called: instructions and the values table come out as ExecuTorch's emitter
+(``exir/emit/_emitter.py``) would write them, so graphs that it refuses can be checked as well. Where the emitter lets
+several graph values share a slot, each has a *name* here, an entry after those of the emitted table, which an
+`hazard.program.Alias` ties to the tensor object that its bytes belong to:
+
+* a view without an instruction names its base;
+* the result of an in-place operator names its operand, and is what the operator writes;
+* the value that a buffer must hold at the end of the call is what the buffer's placeholder means in the next.
+
+torch and executorch are imported when a graph is read, not before.
+"""
+
+from __future__ import annotations
+
+import operator as python_operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from hazard.frontends.fx_specs import (
+    UNPLANNED,
+    Contents,
+    Origins,
+    field,
+    is_planned,
+    is_spec,
+    placement_of,
+    storage_base,
+    tensor_of,
+    view_base,
+)
+from hazard.frontends.fx_state import final_states
+from hazard.program import (
+    NULL,
+    Alias,
+    Arena,
+    Constant,
+    DelegateCall,
+    Dynamism,
+    Free,
+    InputError,
+    Instruction,
+    JumpFalse,
+    Kernel,
+    Method,
+    Move,
+    NumberList,
+    Obstacle,
+    Origin,
+    Placement,
+    Program,
+    Scalar,
+    Tensor,
+    TensorList,
+    Value,
+)
+
+#: Indices of names that have no entry in the emitted table, until the length of that table is known.
+_EXTRA: Final = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class _Ref:
+    """An entry of the values table, as distinct from a Python number in the graph."""
+
+    index: int
+
+
+class _Label:
+    """A place in the code that is not known yet."""
+
+    def __init__(self) -> None:
+        self.position = -1
+
+
+@dataclass(slots=True)
+class _Jump:
+    condition: int
+    label: _Label
+    origin: Origin
+
+
+_Env = dict[Any, Any]
+
+
+def program_from_graphs(
+    graphs: Any, signature: Any = None, name: str = "forward", *, constant_methods: Mapping[str, Any] | None = None
+) -> Program:
+    """The program that planned graphs describe, with the graphs' own meaning.
+
+    ``graphs`` is an ``ExportedProgram`` or a ``GraphModule`` after the memory planning pass, or a mapping from method
+    names to these. ``signature`` is the export signature of the *edge* program, copied before ``to_executorch`` (which
+    rewrites it), or a mapping from method names to these; a graph module without it needs a planned signature in its
+    place. ``constant_methods`` are methods that return constants.
+
+    Raises InputError where a graph holds something that cannot be modelled.
+    """
+    methods = dict(graphs) if isinstance(graphs, Mapping) else {name: graphs}
+    signatures = dict(signature) if isinstance(signature, Mapping) else {name: signature}
+    shared = _Shared()
+    built = []
+    for method in sorted(methods):
+        built.append(_MethodWriter(method, methods[method], signatures.get(method), shared).build())
+    return Program((*built, *(_constant_method(n, v) for n, v in (constant_methods or {}).items())))
+
+
+def _constant_method(name: str, value: Any) -> Method:
+    from torch.utils import _pytree as pytree
+
+    values = tuple(_constant(v) for v in pytree.tree_leaves(value))
+    return Method(name, values, (), tuple(range(len(values))), ((),), {}, meaning="graph")
+
+
+class _Shared:
+    """What the methods of one program have in common."""
+
+    def __init__(self) -> None:
+        self.constants = Contents()
+        self.initial = Contents()
+        self.origins = Origins()
+
+
+class _Operators:
+    """The targets of calls that the emitter treats by name."""
+
+    def __init__(self) -> None:
+        import torch
+        from executorch.exir import memory
+        from executorch.exir.delegate import executorch_call_delegate
+        from executorch.exir.passes.executorch_prim_ops_registry import is_sym_op
+
+        higher = torch.ops.higher_order
+        self.cond, self.map, self.scan = higher.cond, higher.map_impl, higher.scan
+        self.while_loop = higher.while_loop
+        self.alloc, self.view, self.free = memory.alloc, memory.view, memory.free
+        self.delegate = executorch_call_delegate
+        self.is_symbolic: Callable[[Any], bool] = is_sym_op
+        self.graph_module = torch.fx.GraphModule
+
+
+class _MethodWriter:
+    """One method: its values table, its code, and the names that mean something in it."""
+
+    def __init__(self, name: str, graph: Any, signature: Any, shared: _Shared) -> None:
+        self.name, self.shared = name, shared
+        self.operators = _Operators()
+        self.exported = graph if hasattr(graph, "graph_signature") else None
+        self.module = graph.graph_module if self.exported is not None else graph
+        if not isinstance(self.module, self.operators.graph_module):
+            raise InputError(f"{name}: a {type(graph).__name__} is no planned graph")
+        self.planned_signature = self.exported.graph_signature if self.exported is not None else signature
+        self.edge_signature = signature if self.exported is not None else None
+        self.values: list[Value] = []
+        self.extra: list[Tensor] = []
+        self.code: list[Instruction | _Jump] = []
+        self.emitted = 0
+        self.slots: dict[int, int] = {}  # id of a spec -> its entry in the emitted table
+        self.specs: list[Any] = []  # keeps the specs alive, so that ids stay theirs
+        self.spec_of: dict[int, Any] = {}
+        self.defined: set[int] = set()
+        self.growing: set[int] = set()  # ids of specs that the emitter makes dynamic, because rows are appended
+        self.inputs: list[int] = []
+        self.outputs: list[int] = []
+        self.delegates: list[str] = []
+        self.doubts: list[str] = []
+        self.obstacles: list[Obstacle] = []
+        self.nodes: dict[str, int] = {}  # names of nodes of the top graph -> entry
+        self.buffers: dict[str, Any] = {}  # fully qualified name -> placeholder
+
+    # --- the values table ---------------------------------------------------------------------------------------------
+
+    def entry(self, value: Value) -> _Ref:
+        """A new entry of the emitted table."""
+        self.values.append(value)
+        return _Ref(len(self.values) - 1)
+
+    def value(self, ref: _Ref) -> Value:
+        return self.extra[ref.index - _EXTRA] if ref.index >= _EXTRA else self.values[ref.index]
+
+    def slot(self, ref: _Ref) -> int:
+        """The entry of the emitted table behind a name."""
+        if ref.index < _EXTRA:
+            return ref.index
+        slot = self.extra[ref.index - _EXTRA].slot
+        assert slot is not None
+        return slot
+
+    def alias(self, source: _Ref, name: str, origin: Origin) -> _Ref:
+        """A new name for what ``source`` means now, on the same tensor object."""
+        value = self.value(source)
+        if not isinstance(value, Tensor):
+            return source
+        at = self.slot(source)
+        self.extra.append(replace(value, placement=UNPLANNED, initial=None, fqn=None, name=name, slot=at, base=None))
+        ref = _Ref(_EXTRA + len(self.extra) - 1)
+        self.code.append(Alias(source.index, ref.index, origin))
+        return ref
+
+    def spec_entry(self, spec: Any, name: str) -> _Ref:
+        """The entry of a spec: the one it has, or a new one. ``name`` is the node's."""
+        known = self.slots.get(id(spec))
+        if known is not None:
+            return _Ref(known)
+        ref = self.entry(self.tensor(spec, name))
+        self.remember(spec, ref.index)
+        return ref
+
+    def remember(self, spec: Any, slot: int) -> None:
+        self.slots[id(spec)] = slot
+        self.specs.append(spec)
+        self.spec_of[slot] = spec
+
+    def tensor(
+        self, spec: Any, name: str, *, const: bool = False, fqn: str | None = None, external: bool = False,
+        data: Any = None,
+    ) -> Tensor:  # fmt: skip
+        """The entry that the emitter makes of a spec. ``data`` are the contents of a constant or of initial state."""
+        what = f"{self.name}: {name}"
+        if not is_spec(spec):
+            raise InputError(f"{what} has no tensor spec but {type(spec).__name__}: was the graph planned?")
+        placement: Placement = placement_of(spec, what)
+        initial = None
+        if const and is_planned(spec):
+            initial = 0 if external else self.shared.initial.number(data)
+        elif const:
+            placement = Constant(fqn if external and fqn else self.shared.constants.number(data))
+        elif (root := self._root(spec)) is not None:
+            # A view's spec takes everything but the sizes from its base.
+            initial = root.initial
+            placement = root.placement if root.is_constant else placement
+        tensor = tensor_of(spec, what, placement, name=name, fqn=fqn, initial=initial, data=data)
+        return replace(tensor, dynamism=Dynamism.BOUND) if id(spec) in self.growing else tensor
+
+    def _root(self, spec: Any) -> Tensor | None:
+        """The entry of the spec that a view's spec is based on, if it has one."""
+        base = view_base(spec)
+        if base is None:
+            return None
+        while (further := view_base(base)) is not None:
+            base = further
+        value = self.values[self.slots[id(base)]] if id(base) in self.slots else None
+        return value if isinstance(value, Tensor) else None
+
+    def constant(self, value: Any, type_: Any = None) -> _Ref:
+        """A new entry for a Python value of the graph; items of a list of integers get entries before it."""
+        if isinstance(value, _Ref):
+            return value
+        if isinstance(value, list | tuple):
+            return self.entry(self._list(value, type_))
+        return self.entry(_constant(value))
+
+    def _list(self, items: Sequence[Any], type_: Any) -> Value:
+        kind, optional = _item_kind(items, type_, self)
+        if kind == "tensors":
+            slots = [i.index if isinstance(i, _Ref) else -1 for i in items]
+            return TensorList(tuple(slots), optional)
+        if kind == "ints":
+            return NumberList("ints", tuple(self.constant(i).index for i in items))
+        return NumberList(kind, tuple(items))
+
+    # --- the method ---------------------------------------------------------------------------------------------------
+
+    def build(self) -> Method:
+        env: _Env = {}
+        graph = self.module.graph
+        path = self.name
+        end: Any = None
+        for node in graph.nodes:
+            if node.op == "placeholder":
+                env[node] = self._placeholder(node)
+            elif node.op == "output":
+                end = node
+            else:
+                self._node(node, env, self.module, path)
+            if isinstance(ref := env.get(node), _Ref):
+                self.nodes[node.name] = ref.index
+        if end is None:
+            raise InputError(f"{self.name}: the graph has no output")
+        self._finish(end, env)
+        return self._method()
+
+    def _method(self) -> Method:
+        count = len(self.values)
+
+        def final(index: int) -> int:
+            return index - _EXTRA + count if index >= _EXTRA else index
+
+        values: list[Value] = [_mapped(v, final) for v in self.values]
+        values.extend(self.extra)
+        for slot, spec in self.spec_of.items():
+            shared = storage_base(spec)
+            if shared is None:
+                continue
+            base, offset = shared
+            value = values[slot]
+            if id(base) in self.slots and isinstance(value, Tensor):
+                values[slot] = replace(value, base=self.slots[id(base)], base_offset=offset)
+        code = tuple(self._resolved(i, final) for i in self.code)
+        return Method(
+            self.name,
+            tuple(values),
+            tuple(self.inputs),
+            tuple(final(o) for o in self.outputs),
+            (code,),
+            self._arenas(),
+            tuple(self.delegates),
+            "graph",
+            (),
+            tuple(self.doubts),
+            tuple(self.obstacles),
+        )
+
+    def _resolved(self, instruction: Instruction | _Jump, final: Callable[[int], int]) -> Instruction:
+        match instruction:
+            case _Jump(condition, label, origin):
+                return JumpFalse(final(condition), label.position, origin)
+            case Kernel(operator, args, origin):
+                return Kernel(operator, tuple(map(final, args)), origin)
+            case DelegateCall(delegate, args, outputs, origin):
+                return DelegateCall(delegate, tuple(map(final, args)), outputs, origin)
+            case Move(source, target, origin):
+                return Move(final(source), final(target), origin)
+            case Alias(source, target, origin):
+                return Alias(final(source), final(target), origin)
+            case Free(value, origin):
+                return Free(final(value), origin)
+        raise TypeError(instruction)
+
+    def _arenas(self) -> dict[int, Arena]:
+        meta = self.module.meta
+        sizes = meta.get("non_const_buffer_sizes")
+        if sizes is None:
+            raise InputError(f"{self.name}: the graph has no arena sizes: run the memory planning pass first")
+        devices = {}
+        for item in meta.get("non_const_buffer_device") or ():
+            kind = getattr(item, "device_type", None)
+            if kind is not None and int(kind):
+                devices[int(item.buffer_idx)] = f"cuda:{int(getattr(item, 'device_index', 0) or 0)}"
+        try:
+            return {i: Arena(int(size), devices.get(i)) for i, size in enumerate(sizes) if i}
+        except Exception:
+            raise InputError(f"{self.name}: the arenas have sizes {list(sizes)}, which are not numbers") from None
+
+    # --- inputs and state ---------------------------------------------------------------------------------------------
+
+    def _placeholder(self, node: Any) -> _Ref:
+        spec = node.meta.get("spec")
+        if not is_spec(spec):
+            ref = self.constant(spec)
+            self.inputs.append(ref.index)
+            return ref
+        signature = self.planned_signature
+        target, fqn, is_buffer, mutable = node.target, None, False, False
+        if signature is not None:
+            fqn = (
+                signature.inputs_to_parameters.get(target)
+                or signature.inputs_to_buffers.get(target)
+                or signature.inputs_to_lifted_tensor_constants.get(target)
+            )
+            is_buffer = target in signature.inputs_to_buffers
+            mutable = is_buffer and (fqn in signature.buffers_to_mutate.values() or is_planned(spec))
+        from_caller = fqn is None if signature is not None else not field(spec, "const")
+        data = self._data(fqn) if fqn is not None else None
+        const = bool(node.meta.get("et_init_buffer")) if mutable else not from_caller
+        external = node.meta.get("constant_tag") is not None
+        tensor = self.tensor(spec, node.name, const=const, fqn=fqn, external=external, data=data)
+        ref = self.entry(tensor)
+        self.remember(spec, ref.index)
+        self.defined.add(ref.index)
+        if from_caller:
+            self.inputs.append(ref.index)
+        elif is_buffer and fqn is not None:
+            self.buffers[fqn] = node
+        return ref
+
+    def _data(self, fqn: str) -> Any | None:
+        """The real tensor of a parameter, buffer or constant, where the export carries it."""
+        exported = self.exported
+        if exported is None:
+            return None
+        if fqn in exported.state_dict:
+            return exported.state_dict[fqn]
+        if fqn in exported.constants:
+            return exported.constants[fqn]
+        return next((b for n, b in exported.named_buffers() if n == fqn), None)
+
+    def _finish(self, end: Any, env: _Env) -> None:
+        """The outputs, and what every buffer must hold when the call ends."""
+        from torch.utils import _pytree as pytree
+
+        origin = self.shared.origins.of(end, self.name)
+        results = pytree.tree_leaves(end.args)
+        states = final_states(self.name, self.module.graph, results, self.planned_signature, self.edge_signature)
+        self.doubts.extend(states.doubts)
+        pairs: list[tuple[_Ref, _Ref]] = []  # buffer, new state
+        rebound = set()
+        for fqn, node in states.values.items():
+            placeholder = self.buffers.get(fqn)
+            if placeholder is None or not isinstance(env.get(node), _Ref):
+                self.doubts.append(f"{self.name}: the new state of buffer {fqn} is not in the graph")
+                continue
+            buffer, new = env[placeholder], env[node]
+            if buffer != new:
+                pairs.append((buffer, new))
+                rebound.add(buffer)
+        for result in states.outputs:
+            value = env[result] if hasattr(result, "op") else result
+            ref = value if isinstance(value, _Ref) else self.constant(value)
+            if ref in rebound:
+                # The old state is returned: it means what it meant in the call, not what it will mean in the next.
+                ref = self.alias(ref, result.name, origin)
+            self.outputs.append(ref.index)
+        # A buffer's new state may be the old state of another, which must be asked before that one is bound anew.
+        sources = [self.alias(new, self._name(new), origin) if new in rebound else new for _, new in pairs]
+        for (buffer, _), source in zip(pairs, sources, strict=True):
+            self.code.append(Alias(source.index, buffer.index, origin))
+
+    def _name(self, ref: _Ref) -> str:
+        value = self.value(ref)
+        return (value.name if isinstance(value, Tensor) else None) or ""
+
+    # --- nodes --------------------------------------------------------------------------------------------------------
+
+    def emit(self, instruction: Instruction | _Jump) -> None:
+        """Appends an instruction that is emitted, and gives it the index that it has there."""
+        origin = instruction.origin
+        assert origin is not None
+        self.code.append(replace(instruction, origin=replace(origin, index=self.emitted)))
+        self.emitted += 1
+
+    def place(self, label: _Label) -> None:
+        label.position = len(self.code)
+
+    def _node(self, node: Any, env: _Env, module: Any, path: str) -> None:
+        if node.op == "get_attr":
+            env[node] = self._attribute(node, module)
+            return
+        if node.op != "call_function":
+            raise InputError(f"{path}: node {node.name} is a {node.op}, which no program can hold")
+        env[node] = self._call(node, env, module, path)
+
+    def _attribute(self, node: Any, module: Any) -> Any:
+        import torch
+
+        found = module
+        for part in str(node.target).split("."):
+            found = getattr(found, part)
+        if not isinstance(found, torch.Tensor):
+            return found
+        from executorch.exir.tensor import TensorSpec
+
+        spec = TensorSpec.from_tensor(found, const=True)
+        ref = self.entry(self.tensor(spec, node.name, const=True, data=found))
+        self.defined.add(ref.index)
+        return ref
+
+    def _call(self, node: Any, env: _Env, module: Any, path: str) -> Any:
+        from torch.fx.node import map_arg
+
+        ops, target = self.operators, node.target
+        args = map_arg(node.args, env.__getitem__)
+        kwargs = map_arg(node.kwargs, env.__getitem__)
+        origin = self.shared.origins.of(node, path)
+        if target is python_operator.getitem:
+            return args[0][args[1]]
+        if target is ops.alloc:
+            return self._alloc(node, path)
+        if target is ops.view:
+            return self._view(node, args, origin)
+        if target is ops.free:
+            slot = self.slots.get(id(node.args[0]))
+            if slot is not None:
+                self.emit(Free(slot, origin))
+            return None
+        if target is ops.cond:
+            return self._cond(node, args, path, origin)
+        if target is ops.map:
+            return self._map(node, args, path, origin)
+        if target is ops.scan:
+            return self._scan(node, args, path, origin)
+        if target is ops.while_loop:
+            return self._while(node, args, path, origin)
+        if target is ops.delegate:
+            return self._delegate(node, args, origin)
+        if getattr(target, "_schema", None) is None:
+            raise InputError(f"{path}: node {node.name} calls {target}, which no program can hold")
+        return self._operator(node, args, kwargs, origin)
+
+    def _alloc(self, node: Any, path: str) -> Any:
+        spec = node.meta.get("spec")
+        if isinstance(spec, list | tuple):
+            return [self.spec_entry(s, node.name) for s in spec]
+        return self.spec_entry(spec, node.name)
+
+    def _view(self, node: Any, args: Sequence[Any], origin: Origin) -> _Ref:
+        spec = node.meta.get("spec")
+        static = int(field(spec, "shape_dynamism")) == 0
+        root = self._root(spec)
+        held = is_planned(spec) or (root is not None and root.is_constant)
+        base: _Ref = args[0]
+        if static and held:
+            fresh = id(spec) not in self.slots
+            ref = self.spec_entry(spec, node.name)
+            if not fresh:
+                return self.alias(base, node.name, origin)
+            self.code.append(Alias(base.index, ref.index, origin))
+            self.defined.add(ref.index)
+            return ref
+        sizes = self.constant(args[1], _INTS)
+        ref = self.spec_entry(spec, node.name)
+        self.defined.add(ref.index)
+        self.emit(Kernel("executorch_prim::et_view.default", (base.index, sizes.index, ref.index), origin))
+        return ref
+
+    def _rename(self, ref: _Ref, name: str) -> None:
+        """Gives an entry the name of the node that defines it instead of that of its allocation."""
+        value = self.value(ref)
+        if not isinstance(value, Tensor):
+            return
+        if ref.index >= _EXTRA:
+            self.extra[ref.index - _EXTRA] = replace(value, name=name)
+        else:
+            self.values[ref.index] = replace(value, name=name)
+
+    def _operator(self, node: Any, args: Sequence[Any], kwargs: Mapping[str, Any], origin: Origin) -> Any:
+        target = node.target
+        schema = target._schema
+        name = schema.name if not schema.overload_name else f"{schema.name}.{schema.overload_name}"
+        taken: list[_Ref] = []
+        outs: list[Any] = []
+        wide = sum(p.is_out for p in schema.arguments) > 1
+        for i, parameter in enumerate(schema.arguments):
+            if parameter.name in kwargs:
+                value = kwargs[parameter.name]
+            elif not parameter.kwarg_only and i < len(args):
+                value = args[i]
+            else:
+                value = parameter.default_value
+            if value is None and _is_tensor_type(parameter.type):
+                value = self.entry(Tensor("u8", (0,), UNPLANNED))
+            if parameter.is_out:
+                if isinstance(value, list | tuple):
+                    value = [self._written(v, f"{node.name}[{n}]", origin) for n, v in enumerate(value)]
+                else:
+                    value = self._written(value, f"{node.name}[{len(outs)}]" if wide else node.name, origin)
+                outs.append(value)
+            taken.append(self.constant(value, parameter.type))
+        if outs:
+            results = outs[0] if len(outs) == 1 else outs
+            packed = self.entry(TensorList(tuple(r.index for r in results))) if isinstance(results, list) else results
+            self.emit(Kernel(name, (*(t.index for t in taken), packed.index), origin))
+            return results
+        if self.operators.is_symbolic(target):
+            ref = self.entry(Scalar("int", 0))
+            self.emit(Kernel(name, (*(t.index for t in taken), ref.index), origin))
+            return ref
+        return self._other_operator(node, schema, name, taken, origin)
+
+    def _written(self, out: Any, name: str, origin: Origin) -> Any:
+        """The name of what an operator writes into ``out``: its own, unless another value has that already."""
+        if not isinstance(out, _Ref):
+            return out
+        if out.index in self.defined:
+            return self.alias(out, name, origin)
+        self.defined.add(out.index)
+        self._rename(out, name)
+        return out
+
+    def _other_operator(self, node: Any, schema: Any, name: str, taken: list[_Ref], origin: Origin) -> Any:
+        """An operator without out arguments: in place, or with a result that has a spec of its own."""
+        aliased = _results_in_place(schema)
+        spec = node.meta.get("spec")
+        several = isinstance(spec, list | tuple)
+        results: list[_Ref] = []
+        returned: list[_Ref] = []  # the same as the emitter writes them
+        for i, part in enumerate(spec if several else [spec] if spec is not None else []):
+            if not is_spec(part):
+                results.append(self.entry(_constant(part)))
+                returned.append(results[-1])
+                continue
+            label = f"{node.name}[{i}]" if several else node.name
+            slot = self.spec_entry(part, label)
+            operand = aliased.get(i)
+            if operand is not None and isinstance(self.value(taken[operand]), Tensor):
+                # The operator works on the operand's tensor object, wherever that is, and hands it out.
+                same_slot = self.slot(taken[operand]) == slot.index
+                ref = self.alias(taken[operand], label, origin)
+                taken[operand] = ref
+                results.append(ref)
+                returned.append(ref if same_slot else slot)
+                continue
+            ref = self.alias(slot, label, origin) if slot.index in self.defined else slot
+            self.defined.add(slot.index)
+            results.append(ref)
+            returned.append(ref)
+        packed = returned
+        if isinstance(spec, list):
+            packed = [self.entry(TensorList(tuple(r.index for r in returned)))]
+        self.emit(Kernel(name, (*(t.index for t in taken), *(p.index for p in packed)), origin))
+        return results if several else results[0] if results else None
+
+    # --- delegates ----------------------------------------------------------------------------------------------------
+
+    def _delegate(self, node: Any, args: Sequence[Any], origin: Origin) -> Any:
+        lowered = args[0]
+        spec, values = node.meta.get("spec"), node.meta.get("val")
+        results: Any
+        if isinstance(spec, list | tuple):
+            parts = list(values) if isinstance(values, list | tuple) else [values]
+            results = [
+                self._delegate_result(v, s, f"{node.name}[{i}]")
+                for i, (v, s) in enumerate(zip(parts, spec, strict=False))
+            ]
+            flat = results
+        else:
+            results = self._delegate_result(values, spec, node.name)
+            flat = [results]
+        self.delegates.append(str(lowered.backend_id))
+        taken = [self.constant(a).index for a in args[1:]]
+        call = DelegateCall(len(self.delegates) - 1, (*taken, *(r.index for r in flat)), len(flat), origin)
+        self.emit(call)
+        return results
+
+    def _delegate_result(self, value: Any, spec: Any, name: str) -> _Ref:
+        import torch
+
+        if isinstance(value, torch.SymInt):
+            return self.entry(Scalar("int", 0))
+        ref = self.spec_entry(spec, name)
+        self.defined.add(ref.index)
+        return ref
+
+    # --- control flow -------------------------------------------------------------------------------------------------
+
+    def _results(self, node: Any) -> list[_Ref]:
+        """The entries of a higher-order operator's results."""
+        spec = node.meta.get("spec")
+        several = isinstance(spec, list | tuple)
+        parts = list(spec) if several else [spec]
+        refs = []
+        for i, part in enumerate(parts):
+            label = f"{node.name}[{i}]" if several and len(parts) > 1 else node.name
+            ref = self.spec_entry(part, label)
+            self.defined.add(ref.index)
+            refs.append(ref)
+        return refs
+
+    def _body(self, graph: Any, bound: Sequence[_Ref | None], path: str) -> tuple[list[Any], Any, list[_Ref]]:
+        """Writes the code of a subgraph. An argument that is None gets an entry of its own.
+
+        Returns what the graph returns, its output node, and the entries made for arguments.
+        """
+        if not isinstance(graph, self.operators.graph_module):
+            raise InputError(f"{path}: the body is a {type(graph).__name__}, no graph")
+        from torch.utils import _pytree as pytree
+
+        env: _Env = {}
+        made: list[_Ref] = []
+        arguments = iter(bound)
+        unplaced: list[str] = []
+        for node in graph.graph.nodes:
+            if node.op == "placeholder":
+                ref = next(arguments)
+                if ref is None:
+                    ref = self.entry(self.tensor(node.meta.get("spec"), node.name))
+                    self.defined.add(ref.index)
+                    made.append(ref)
+                    if self._has_no_memory(node.meta.get("spec")):
+                        unplaced.append(node.name)
+                env[node] = ref
+            elif node.op == "output":
+                self._report_unplaced(unplaced, node, path)
+                results = [env[r] if hasattr(r, "op") else r for r in pytree.tree_leaves(node.args[0])]
+                return results, node, made
+            else:
+                if node.target is self.operators.alloc:
+                    specs = node.meta.get("spec")
+                    users = [u.name for u in node.users] or [node.name]
+                    if any(self._has_no_memory(s) for s in (specs if isinstance(specs, list | tuple) else [specs])):
+                        unplaced.append(users[0])
+                self._node(node, env, graph, path)
+        raise InputError(f"{path}: the graph has no output")
+
+    @staticmethod
+    def _has_no_memory(spec: Any) -> bool:
+        if not is_spec(spec) or is_planned(spec) or field(spec, "const"):
+            return False
+        return int(field(spec, "shape_dynamism")) < 2  # others take memory when they run
+
+    def _report_unplaced(self, names: Iterable[str], output: Any, path: str) -> None:
+        missing = tuple(names)
+        if missing:
+            origin = self.shared.origins.of(output, path)
+            self.obstacles.append(Obstacle(f"the graph {path} has tensors without memory", origin, missing))
+
+    def _returned(self, results: Sequence[Any], path: str) -> list[_Ref]:
+        for r in results:
+            if not isinstance(r, _Ref):
+                raise InputError(f"{path}: the graph returns {r!r}, which the emitter refuses")
+        return list(results)
+
+    def _cond(self, node: Any, args: Sequence[Any], path: str, origin: Origin) -> list[_Ref]:
+        predicate, true_graph, false_graph, operands = args
+        results = self._results(node)
+        otherwise, end = _Label(), _Label()
+        if not isinstance(predicate, _Ref):
+            predicate = self.constant(predicate)
+        self.emit(_Jump(predicate.index, otherwise, origin))
+        self._branch(true_graph, operands, results, f"{path}/{node.name}/true")
+        skip = _Jump(0, end, origin)
+        self.emit(skip)
+        at = len(self.code) - 1
+        self.place(otherwise)
+        self._branch(false_graph, operands, results, f"{path}/{node.name}/false")
+        self.place(end)
+        # The emitter makes the constant after the false branch.
+        never = self.entry(Scalar("bool", False))
+        jump = self.code[at]
+        assert isinstance(jump, _Jump)
+        self.code[at] = replace(jump, condition=never.index)
+        return results
+
+    def _branch(self, graph: Any, operands: Sequence[Any], results: Sequence[_Ref], path: str) -> None:
+        bound = [o if isinstance(o, _Ref) else self.constant(o) for o in operands]
+        returned, output, _ = self._body(graph, bound, path)
+        origin = self.shared.origins.of(output, path)
+        for source, target in zip(self._returned(returned, path), results, strict=True):
+            if self.slot(source) != target.index:
+                self.emit(Move(source.index, target.index, origin))
+
+    def _loop_start(self, rows_of: _Ref, origin: Origin) -> tuple[_Ref, _Ref]:
+        """(row counter, number of rows) of a loop over the rows of a tensor."""
+        counter, count = self.entry(Scalar("int", 0)), self.entry(Scalar("int", 0))
+        first = self.entry(Scalar("int", 0))
+        self.emit(Kernel("aten::sym_size.int", (rows_of.index, first.index, count.index), origin))
+        return counter, count
+
+    def _loop_end(self, counter: _Ref, count: _Ref, begin: _Label, origin: Origin) -> None:
+        one = self.entry(Scalar("int", 1))
+        self.emit(Kernel("executorch_prim::add.Scalar", (counter.index, one.index, counter.index), origin))
+        done = self.entry(Scalar("bool", False))
+        self.emit(Kernel("executorch_prim::eq.Scalar", (counter.index, count.index, done.index), origin))
+        self.emit(_Jump(done.index, begin, origin))
+        self.emit(Kernel("executorch_prim::sub.Scalar", (counter.index, count.index, counter.index), origin))
+
+    def _select_rows(self, rows: Sequence[_Ref], counter: _Ref, origin: Origin) -> list[int]:
+        """Takes one row of each; where it goes is filled in by `_fill_rows`. Returns the places in the code."""
+        places = []
+        dims = [self.entry(Scalar("int", 0)) for _ in rows]
+        for row, dim in zip(rows, dims, strict=True):
+            places.append(len(self.code))
+            self.emit(Kernel("aten::select_copy.int_out", (row.index, dim.index, counter.index, -1, -1), origin))
+        return places
+
+    def _fill_rows(self, places: Sequence[int], made: Sequence[_Ref]) -> None:
+        for at, ref in zip(places, made, strict=True):
+            kernel = self.code[at]
+            assert isinstance(kernel, Kernel)
+            self.code[at] = replace(kernel, args=(*kernel.args[:3], ref.index, ref.index))
+
+    def _map(self, node: Any, args: Sequence[Any], path: str, origin: Origin) -> list[_Ref]:
+        graph, mapped, operands = args
+        self._grow(node, 0)
+        results = self._results(node)
+        # The emitter takes one mapped argument; more are modelled in the same way.
+        counter, count = self._loop_start(mapped[0], origin)
+        begin = _Label()
+        self.place(begin)
+        places = self._select_rows(mapped, counter, origin)
+        bound = [*([None] * len(mapped)), *(o if isinstance(o, _Ref) else self.constant(o) for o in operands)]
+        returned, _, made = self._body(graph, bound, f"{path}/{node.name}/body")
+        self._fill_rows(places, made)
+        for row, result in zip(self._returned(returned, path), results, strict=True):
+            self.emit(Kernel("executorch_prim::et_copy_index.tensor", (result.index, row.index, counter.index), origin))
+        self._loop_end(counter, count, begin, origin)
+        return results
+
+    def _grow(self, node: Any, first: int) -> None:
+        """The emitter makes the results that collect rows dynamic."""
+        spec = node.meta.get("spec")
+        for part in list(spec)[first:] if isinstance(spec, list | tuple) else []:
+            if is_spec(part):
+                self.growing.add(id(part))
+
+    def _copy(self, target: _Ref, source: _Ref, origin: Origin) -> None:
+        wait = self.entry(Scalar("bool", False))
+        self.emit(Kernel("aten::copy_", (target.index, source.index, wait.index, target.index), origin))
+
+    def _carried(self, results: Sequence[_Ref], graph: Any, path: str, origin: Origin) -> list[_Ref]:
+        """Names for the carries of one iteration: they mean the same until its end, while the slots are written."""
+        names = [n.name for n in graph.graph.nodes if n.op == "placeholder"]
+        inner = replace(origin, path=path)
+        return [self.alias(r, names[i] if i < len(names) else "", inner) for i, r in enumerate(results)]
+
+    def _scan(self, node: Any, args: Sequence[Any], path: str, origin: Origin) -> list[_Ref]:
+        graph, init, rows, operands = args
+        self._grow(node, len(init))
+        results = self._results(node)
+        carries, stacked = results[: len(init)], results[len(init) :]
+        if not rows:
+            raise InputError(f"{path}: scan {node.name} has nothing to scan over")
+        counter, count = self._loop_start(rows[0], origin)
+        for carry, start in zip(carries, init, strict=True):
+            self._copy(carry, start if isinstance(start, _Ref) else self.constant(start), origin)
+        begin = _Label()
+        inner = f"{path}/{node.name}/body"
+        self.place(begin)
+        names = self._carried(carries, graph, inner, origin)
+        places = self._select_rows(rows, counter, origin)
+        bound: list[_Ref | None] = [*names, *([None] * len(rows))]
+        bound.extend(o if isinstance(o, _Ref) else self.constant(o) for o in operands)
+        returned, _, made = self._body(graph, bound, inner)
+        self._fill_rows(places, made)
+        values = self._returned(returned, inner)
+        for value, carry in zip(values[: len(init)], carries, strict=True):
+            self._copy(carry, value, origin)
+        for value, result in zip(values[len(init) :], stacked, strict=True):
+            self.emit(
+                Kernel("executorch_prim::et_copy_index.tensor", (result.index, value.index, counter.index), origin)
+            )
+        self._loop_end(counter, count, begin, origin)
+        return results
+
+    def _while(self, node: Any, args: Sequence[Any], path: str, origin: Origin) -> list[_Ref]:
+        """A loop as the emitter would have to write it: carried values in the result's slots, the test first."""
+        test_graph, body_graph, init, operands = (*args, ())[:4]
+        carries = self._results(node)
+        for carry, start in zip(carries, init, strict=True):
+            self._copy(carry, start if isinstance(start, _Ref) else self.constant(start), origin)
+        begin, end = _Label(), _Label()
+        self.place(begin)
+        extra = [o if isinstance(o, _Ref) else self.constant(o) for o in operands]
+        test_path, body_path = f"{path}/{node.name}/test", f"{path}/{node.name}/body"
+        known = len(self.obstacles)
+        names = self._carried(carries, body_graph, body_path, origin)
+        tested, _, _ = self._body(test_graph, [*names, *extra], test_path)
+        verdict = self._returned(tested, test_path)[0]
+        self.emit(_Jump(verdict.index, end, origin))
+        returned, _, _ = self._body(body_graph, [*names, *extra], body_path)
+        for value, carry in zip(self._returned(returned, body_path), carries, strict=True):
+            self._copy(carry, value, origin)
+        never = self.entry(Scalar("bool", False))
+        self.emit(_Jump(never.index, begin, origin))
+        self.place(end)
+        missing = tuple(n for o in self.obstacles[known:] for n in o.names)
+        if missing:
+            del self.obstacles[known:]
+            what = f"the graphs of while_loop {node.name} were never planned, and the emitter refuses the operator"
+            self.obstacles.append(Obstacle(what, origin, missing))
+        return carries
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+class _Ints:
+    """Stands for the type "list of integers" where the emitter does not ask a schema."""
+
+
+_INTS: Final = _Ints()
+
+
+def _constant(value: Any) -> Value:
+    """The entry for a Python value that is no list. Raises InputError for what no program can hold."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return Scalar("bool", value)
+    if isinstance(value, int):
+        return Scalar("int", value)
+    if isinstance(value, float):
+        return Scalar("double", value)
+    if isinstance(value, str):
+        return Scalar("string", value)
+    import torch
+
+    if isinstance(value, torch.dtype):
+        from executorch.exir.tensor import scalar_type_enum
+
+        return Scalar("int", int(scalar_type_enum(value)))
+    if isinstance(value, torch.layout):
+        return Scalar("int", 0 if value is torch.strided else 1)
+    if isinstance(value, torch.memory_format):
+        return Scalar("int", {torch.contiguous_format: 0, torch.preserve_format: 1}.get(value, -1))
+    raise InputError(f"a {type(value).__name__} in the graph, which no program can hold")
+
+
+def _item_kind(items: Sequence[Any], type_: Any, writer: _MethodWriter) -> tuple[str, bool]:
+    """(kind of a list, whether its items may be None), by the schema's type or else by the items."""
+    if type_ is _INTS:
+        return "ints", False
+    import torch
+
+    if isinstance(type_, torch.OptionalType):
+        type_ = type_.getElementType()
+    item = type_.getElementType() if isinstance(type_, torch.ListType) else None
+    if item is None:
+        if items and all(isinstance(i, _Ref) and isinstance(writer.value(i), Tensor) for i in items):
+            return "tensors", False
+        first = items[0] if items else 0
+        if isinstance(first, bool):
+            return "bools", False
+        return ("doubles" if isinstance(first, float) else "ints"), False
+    if isinstance(item, torch.BoolType):
+        return "bools", False
+    if isinstance(item, torch.IntType):
+        return "ints", False
+    if isinstance(item, torch.FloatType):
+        return "doubles", False
+    if isinstance(item, torch.TensorType):
+        return "tensors", False
+    if isinstance(item, torch.OptionalType) and isinstance(item.getElementType(), torch.TensorType):
+        return "tensors", True
+    raise InputError(f"a list of {item}, which no program can hold")
+
+
+def _is_tensor_type(type_: Any) -> bool:
+    import torch
+
+    return isinstance(type_, torch.TensorType)
+
+
+def _results_in_place(schema: Any) -> dict[int, int]:
+    """Which results of an operator are one of its operands, changed: (result, operand), by the schema's annotations."""
+    changed: dict[frozenset[str], int] = {}
+    for i, parameter in enumerate(schema.arguments):
+        info = parameter.alias_info
+        if info is not None and info.is_write:
+            changed.setdefault(frozenset(info.before_set), i)
+    found = {}
+    for i, result in enumerate(schema.returns):
+        info = result.alias_info
+        if info is not None and info.is_write and frozenset(info.before_set) in changed:
+            found[i] = changed[frozenset(info.before_set)]
+    return found
+
+
+def _mapped(value: Value, final: Callable[[int], int]) -> Value:
+    """A value whose lists refer to final indices."""
+    if isinstance(value, TensorList):
+        return TensorList(tuple(final(i) if i >= 0 else i for i in value.items), value.optional)
+    return value

@@ -1,0 +1,251 @@
+"""What the frontend for graphs reads from tensor specs, nodes and tensors: placements, sizes, constants, origins.
+
+ExecuTorch's ``TensorSpec`` (``exir/tensor.py``) carries the plan. The spec of a static view is a ``_ViewSpec``, which
+checks itself on every access and raises once its base has been changed by the emitter; `field` looks past that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from typing import Any, Final
+
+from hazard.program import (
+    Dynamism,
+    InputError,
+    Origin,
+    Placement,
+    Planned,
+    Tensor,
+    Unplanned,
+)
+
+UNPLANNED: Final = Unplanned()
+
+#: Short names of dtypes, by the name that torch gives them.
+_DTYPES: Final = {
+    "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "float16": "f16", "float32": "f32",
+    "float64": "f64", "complex32": "c32", "complex64": "c64", "complex128": "c128", "bool": "bool", "qint8": "qi8",
+    "quint8": "qu8", "qint32": "qi32", "bfloat16": "bf16", "quint4x2": "qu4x2", "quint2x4": "qu2x4",
+    "bits1x8": "bits1x8", "bits2x4": "bits2x4", "bits4x2": "bits4x2", "bits8": "bits8", "bits16": "bits16",
+    "float8_e5m2": "f8e5m2", "float8_e4m3fn": "f8e4m3fn", "float8_e5m2fnuz": "f8e5m2fnuz",
+    "float8_e4m3fnuz": "f8e4m3fnuz", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+}  # fmt: skip
+
+_DYNAMISMS: Final = (Dynamism.STATIC, Dynamism.BOUND, Dynamism.UNBOUND)
+
+
+def is_spec(value: object) -> bool:
+    """Whether this is a ``TensorSpec``, without importing ExecuTorch to ask."""
+    return any(c.__name__ == "TensorSpec" for c in type(value).__mro__)
+
+
+def field(spec: Any, name: str, default: Any = None) -> Any:
+    """An attribute of a spec; of a view's spec without the checks that fail after emission."""
+    if type(spec).__name__ != "_ViewSpec":
+        return getattr(spec, name, default)
+    if name in object.__getattribute__(spec, "_self_fields"):
+        return object.__getattribute__(spec, name)
+    return field(object.__getattribute__(spec, "_base"), name, default)
+
+
+def view_base(spec: Any) -> Any | None:
+    """The spec that a view's spec shares its memory with, or None for an ordinary one."""
+    return object.__getattribute__(spec, "_base") if type(spec).__name__ == "_ViewSpec" else None
+
+
+def storage_base(spec: Any) -> tuple[Any, int] | None:
+    """(spec, offset in bytes) of the storage that this one was asked to share, under its names in 1.5 and in 1.4."""
+    base = field(spec, "storage_base")
+    if base is not None:
+        return base, int(field(spec, "storage_base_offset", 0) or 0)
+    try:
+        base = field(spec, "inplace_base")
+    except Exception:  # 1.5 asserts that the offset is zero
+        base = None
+    return (base, 0) if base is not None else None
+
+
+def is_planned(spec: Any) -> bool:
+    return field(spec, "mem_id") is not None and field(spec, "mem_offset") is not None
+
+
+def dtype_name(dtype: object) -> str:
+    """The short name of a ``torch.dtype``. Raises InputError for one that no program can hold."""
+    name = str(dtype).removeprefix("torch.")
+    if name not in _DTYPES:
+        raise InputError(f"a tensor of dtype {name}, which no program can hold")
+    return _DTYPES[name]
+
+
+def placement_of(spec: Any, what: str) -> Placement:
+    """The bytes that the plan gives to a spec. Raises InputError when they are not numbers."""
+    if not is_planned(spec):
+        return UNPLANNED
+    arena, offset = field(spec, "mem_id"), field(spec, "mem_offset")
+    try:
+        return Planned(int(arena), int(offset))
+    except Exception:
+        raise InputError(f"{what}: planned at {arena}+{offset}, which is not a number of bytes") from None
+
+
+def sizes_of(spec: Any, what: str) -> tuple[int, ...]:
+    """The sizes of a spec, upper bounds where they are symbols. Raises InputError where there is no bound."""
+    return tuple(_bound(s, what) for s in field(spec, "shape"))
+
+
+def _bound(size: Any, what: str) -> int:
+    if isinstance(size, int):
+        return size
+    from executorch.exir.sym_util import eval_upper_bound
+
+    try:
+        return int(eval_upper_bound(size))
+    except Exception:
+        raise InputError(f"{what}: the size {size} has no upper bound") from None
+
+
+def tensor_of(
+    spec: Any,
+    what: str,
+    placement: Placement,
+    *,
+    name: str | None,
+    fqn: str | None = None,
+    initial: int | None = None,
+    data: Any | None = None,
+) -> Tensor:
+    """The tensor object that a spec describes, at the given place.
+
+    ``what`` names it in messages; ``data`` is the real tensor of a constant or buffer, whose layout the emitter takes.
+    """
+    order = tuple(int(d) for d in field(spec, "dim_order"))
+    if data is not None:
+        from executorch.exir.tensor import dim_order_from_stride
+
+        if not _is_dense(data):
+            data = data.contiguous()
+        order = tuple(int(d) for d in dim_order_from_stride(data.stride()))  # type: ignore[arg-type]
+    return Tensor(
+        dtype_name(field(spec, "scalar_type")),
+        sizes_of(spec, what),
+        placement,
+        _DYNAMISMS[int(field(spec, "shape_dynamism"))],
+        initial,
+        fqn,
+        None if order == tuple(range(len(order))) else order,
+        name=name,
+    )
+
+
+class Contents:
+    """Numbers for data of a program, as the emitter counts them: equal bytes are kept once, entry 0 is reserved."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, bytes, bytes], list[tuple[int, Any]]] = {}
+        self.count = 1
+
+    def number(self, tensor: Any | None) -> int:
+        """The entry that holds the bytes of a tensor, a new one if no equal bytes are known (or none can be read)."""
+        storage = _storage(tensor)
+        if storage is None:
+            return self._next()
+        pointer, nbytes = storage.data_ptr(), storage.nbytes()
+        # Comparing all weights with each other would cost more than the analysis; ends that differ settle it.
+        ends = min(nbytes, 64)
+        head = ctypes.string_at(pointer, ends) if ends else b""
+        tail = ctypes.string_at(pointer + nbytes - ends, ends) if ends else b""
+        bucket = self._known.setdefault((nbytes, head, tail), [])
+        for index, other in bucket:
+            if _same_bytes(storage, other):
+                return index
+        index = self._next()
+        bucket.append((index, storage))
+        return index
+
+    def _next(self) -> int:
+        index = self.count
+        self.count += 1
+        return index
+
+
+def _storage(tensor: Any | None) -> Any | None:
+    """The bytes that the emitter would write for a tensor, or None where they cannot be read."""
+    if tensor is None:
+        return None
+    try:
+        if not _is_dense(tensor):
+            tensor = tensor.contiguous()
+        if tensor.nbytes != tensor.untyped_storage().nbytes():
+            tensor = tensor.clone()
+        storage = tensor.untyped_storage()
+        if storage.device.type != "cpu":
+            return None
+        storage.data_ptr()
+    except Exception:  # fake tensors have no bytes
+        return None
+    return storage
+
+
+def _is_dense(tensor: Any) -> bool:
+    """Whether the emitter keeps a tensor's layout instead of making it contiguous."""
+    import torch
+
+    return bool(tensor.is_contiguous() or tensor.is_contiguous(memory_format=torch.channels_last))
+
+
+def _same_bytes(a: Any, b: Any) -> bool:
+    if a.data_ptr() == b.data_ptr():
+        return True
+    import torch
+
+    first, second = (torch.empty(0, dtype=torch.uint8).set_(s) for s in (a, b))
+    return bool(torch.equal(first, second))
+
+
+_FRAME: Final = re.compile(r'^\s*File "([^"]+)", line (\d+), in (.+?)\s*$')
+
+
+class Origins:
+    """Reads where a node comes from in the user's model."""
+
+    def __init__(self) -> None:
+        self._frames: dict[str, tuple[str | None, int | None, str | None, str | None]] = {}
+
+    def of(self, node: Any, path: str, index: int | None = None) -> Origin:
+        """The origin of a node in the graph at ``path``; ``index`` is that of its instruction."""
+        file, line, source, function = self._last_frame(node)
+        return Origin(node.name, path, file, line, source, function, index)
+
+    def _last_frame(self, node: Any) -> tuple[str | None, int | None, str | None, str | None]:
+        trace = node.meta.get("stack_trace")
+        if not trace and is_write_back(node):
+            # The exporter makes write-backs itself; the value that is written tells the line.
+            value = node.args[1]
+            trace = value.meta.get("stack_trace") if hasattr(value, "meta") else None
+        if not isinstance(trace, str):
+            return None, None, None, None
+        known = self._frames.get(trace)
+        if known is None:
+            known = self._frames[trace] = _parse(trace)
+        return known
+
+
+def _parse(trace: str) -> tuple[str | None, int | None, str | None, str | None]:
+    """(file, line, source text, function) of the innermost frame."""
+    lines = trace.splitlines()
+    for i in range(len(lines) - 1, -1, -1):
+        match = _FRAME.match(lines[i])
+        if match:
+            source = lines[i + 1].strip() if i + 1 < len(lines) else ""
+            return match[1], int(match[2]), source or None, match[3]
+    return None, None, None, None
+
+
+def is_write_back(node: Any) -> bool:
+    """Whether a node is ``copy_`` onto a placeholder, which is how new state reaches its buffer."""
+    if node.op != "call_function" or len(node.args) < 2:
+        return False
+    schema = getattr(node.target, "_schema", None)
+    target = node.args[0]
+    return schema is not None and schema.name == "aten::copy_" and getattr(target, "op", None) == "placeholder"
