@@ -9,10 +9,10 @@ from typing import Final
 from hazard.analysis.conflicts import Conflict, Decision, Kind, Place, Witness
 from hazard.analysis.effects import Declaration, Effect
 from hazard.analysis.flow import Flow, Stage, Use, build_flow
-from hazard.analysis.paths import Answer, Path, Paths
+from hazard.analysis.paths import Answer, Path, Paths, Token
 from hazard.analysis.predicates import Predicates
 from hazard.analysis.reaching import APPROXIMATE, ELSEWHERE, EXACT, FILL, INTACT, LOAD, UNKNOWN, Collision, Fact, Reaching
-from hazard.analysis.replay import Replay, Seen, replay
+from hazard.analysis.replay import Replay, Seen, explore, replay
 from hazard.analysis.roles import Regions, Roles, instruction_effects, kernel_name, settle_roles
 from hazard.analysis.scalars import Scalars, propagate
 from hazard.analysis.solver import Theory
@@ -20,6 +20,8 @@ from hazard.program import DelegateCall, JumpFalse, Kernel, Method, Move, Tensor
 
 #: Reads of one method whose paths are replayed; further findings rest on the search alone.
 REPLAYS: Final = 400
+#: Searches for further parties to findings that a run has already shown.
+SEARCHES: Final = 40
 
 
 @dataclass(slots=True)
@@ -119,6 +121,12 @@ def _is_no_view(reaching: Reaching, position: int, slot: int) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    seen: Seen
+    run: Replay
+
+
 class _Judge:
     def __init__(self, analysis: MethodAnalysis) -> None:
         self.a = analysis
@@ -128,8 +136,10 @@ class _Judge:
         self.hazardous: set[tuple[int, int]] = set()
         self.uncertain: set[tuple[int, int]] = set()
         self.replays = 0
+        self.searches = 0
         self._paths: Paths | None = None
         self._predicates: Predicates | None = None
+        self._shown: dict[tuple[int, int], list[_Shown]] | None = None
         self.theory = Theory()
 
     @property
@@ -194,6 +204,10 @@ class _Judge:
         if all(f[3] == UNKNOWN for f in bad):
             self._unknown_read(position, slot, bad)
             return
+        shown = self.shown.get((position, slot))
+        if shown:
+            self._report_shown(position, slot, bad, shown)
+            return
         answer = self.paths.to_read(position, slot, facts)
         if not answer.paths:
             if answer.exhausted:
@@ -207,16 +221,82 @@ class _Judge:
             return
         self._report_read(position, slot, bad, answer)
 
+    @property
+    def shown(self) -> dict[tuple[int, int], list[_Shown]]:
+        """What a few runs along different ways showed of each read, the shortest story of each pair first."""
+        if self._shown is None:
+            self._shown = {}
+            runs = explore(self.reaching, self.paths.believing)
+            for run in runs:
+                told: set[tuple] = set()
+                for seen in run.mismatches:
+                    key = (seen.position, seen.slot, seen.expected[1], seen.seen[1])
+                    if seen.expected != seen.seen and key not in told:
+                        told.add(key)
+                        self._shown.setdefault((seen.position, seen.slot), []).append(_Shown(seen, run))
+            for found in self._shown.values():
+                found.sort(key=lambda s: s.seen.call)
+        return self._shown
+
+    def _report_shown(self, position: int, slot: int, bad: set[Fact], shown: list[_Shown]) -> None:
+        first = shown[0]
+        seen, run = first.seen, first.run
+        pairs = {(s.seen.expected[1], s.seen.seen[1]) for s in shown}
+        wanted = {(f[1], f[2]) for f in bad}
+        if wanted - pairs:
+            if not self.paths.believing.at:
+                pairs |= wanted  # no two jumps contradict each other: every path can be executed
+            elif self.searches < SEARCHES:
+                self.searches += 1
+                answer = self.paths.to_read(position, slot, self.reaching.reads[position, slot])
+                pairs |= {(p.token.definer, p.token.overwriter) for p in answer.paths}
+        exact = all(self._free(jump) for _, jump, _ in run.decisions[: seen.decided])
+        overlap = self._surely_hit(seen)
+        definer, overwriter = seen.expected[1], seen.seen[1]
+        if (definer, overwriter) not in wanted and (definer, ELSEWHERE) in wanted:
+            overwriter = ELSEWHERE  # the bytes were never those of the value, whoever wrote them last
+        token = Token(
+            seen.object, definer, frozenset(), overwriter, EXACT if overlap else APPROXIMATE, seen.expected[0], seen.seen[0]
+        )
+        path = Path((), token, seen.call, exact and overlap)
+        self._add_conflict(position, slot, path, run, seen, pairs, certain=exact and overlap)
+
+    def _free(self, jump: int) -> bool:
+        """Whether an input or state can make the predicate of a jump either; numbers have been worked out."""
+        literal = self.predicates.literals.get(jump)
+        step = self.flow.code[jump]
+        counted = isinstance(step, JumpFalse) and not self.method.is_tensor(step.condition)
+        return literal is None or literal.input_dependent or counted
+
+    def _surely_hit(self, seen: Seen) -> bool:
+        writer = seen.seen[1]
+        if writer < 0:
+            return True
+        objects = self.reaching.writes.get((writer, seen.seen[2]), set())
+        return any(self.regions.surely_overlap(o, seen.object) for o in objects)
+
     def _report_read(self, position: int, slot: int, bad: set[Fact], answer: Answer) -> None:
         chosen, run, seen = self._choose(answer, position, slot)
-        token = chosen.token
-        kind = Kind.ELSEWHERE if token.overwriter == ELSEWHERE else Kind.OVERWRITTEN
         certain = chosen.exact and run is not None and run.complete and run.followed and seen is not None
         if run is None and chosen.exact:
             certain = True  # the search alone; it is exact for this token
         pairs = {(p.token.definer, p.token.overwriter) for p in answer.paths}
         if not answer.exhausted:
             pairs |= {(f[1], f[2]) for f in bad}
+        self._add_conflict(position, slot, chosen, run, seen, pairs, certain)
+
+    def _add_conflict(
+        self,
+        position: int,
+        slot: int,
+        chosen: Path,
+        run: Replay | None,
+        seen: Seen | None,
+        pairs: set[tuple[int, int]],
+        certain: bool,
+    ) -> None:
+        token = chosen.token
+        kind = Kind.ELSEWHERE if token.overwriter == ELSEWHERE else Kind.OVERWRITTEN
         call = chosen.call
         definer, overwriter = token.definer, token.overwriter
         defined_in: int | None = token.call if token.definer >= 0 else None
@@ -259,7 +339,7 @@ class _Judge:
             if self.replays >= REPLAYS:
                 return paths[0], None, None
             self.replays += 1
-            run = replay(self.reaching, self.predicates, path, position)
+            run = replay(self.reaching, self.paths.believing, path, position)
             fallback = fallback or run
             for m in run.mismatches:
                 if m.position == position and m.slot == slot and m.call == path.call and m.expected != m.seen:
@@ -337,7 +417,7 @@ class _Judge:
         run, seen = None, None
         if self.replays < REPLAYS:
             self.replays += 1
-            run = replay(self.reaching, self.predicates, path, c.position)
+            run = replay(self.reaching, self.paths.believing, path, c.position)
             seen = next((m for m in run.mismatches if m.position == c.position and m.slot == c.victim), None)
         exact = c.quality == EXACT and path.exact and (len(writer_objects) == 1)
         certain = exact and (run is None or (seen is not None and run.complete and run.followed))
@@ -467,7 +547,7 @@ class _Judge:
     def witness(self, run: Replay | None, path: Path, seen: Seen | None, obj: int) -> Witness:
         decisions: list[tuple[int, int, bool]]
         if run is not None and run.followed:
-            decisions = run.decisions
+            decisions = run.decisions if seen is None else run.decisions[: seen.decided]
         else:
             decisions, call = [], 1
             for block, outcome in path.steps:

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from hazard.analysis.beliefs import Beliefs, Believing
 from hazard.analysis.effects import Effect
-from hazard.analysis.predicates import Formula, Literal, Predicates, atoms_of
+from hazard.analysis.predicates import Predicates
 from hazard.analysis.reaching import APPROXIMATE, ELSEWHERE, EXACT, FILL, INTACT, LOAD, UNKNOWN, Fact, Reaching
 from hazard.analysis.solver import Theory
 from hazard.program import Alias, JumpFalse, Move, Tensor, Unplanned
@@ -82,37 +83,13 @@ class Paths:
             elif (points := reaching.effects[position].points) is not None:
                 self._bindings.append((position, points[1], points[0]))
         self._back = {(latch, loop.header): i for i, loop in enumerate(self.flow.loops) for latch in loop.latches}
-        self._shared = self._shared_formulas()
-        self.loops_of_formula: dict[Formula, frozenset[int]] = {}
-        for literal in predicates.literals.values():
-            if literal is not None:
-                known = self.loops_of_formula.get(literal.formula, frozenset())
-                self.loops_of_formula[literal.formula] = known | literal.loops
+        self.believing = Believing(predicates, theory)
         self._restarts = reaching.restarts
         self._predecessors: dict[int, list[int]] = {}
         for b in self.flow.order:
             for target, _ in self.flow.blocks[b].successors:
                 self._predecessors.setdefault(target, []).append(b)
         self._predecessors.setdefault(0, []).append(self.flow.exit)
-
-    def _shared_formulas(self) -> dict[Formula, bool]:
-        """Formulas that can contradict a decision elsewhere, with whether the solver is needed to see it."""
-        counts: dict[object, set[int]] = {}
-        formulas: dict[Formula, set[int]] = {}
-        for position, literal in self.predicates.literals.items():
-            if literal is None:
-                continue
-            formulas.setdefault(literal.formula, set()).add(position)
-            for atom in atoms_of(literal.formula):
-                counts.setdefault(atom, set()).add(position)
-        result = {}
-        for formula, positions in formulas.items():
-            related: set[int] = set()
-            for atom in atoms_of(formula):
-                related |= counts[atom]
-            if len(related) > 1 or formula[0] == "true":
-                result[formula] = formula[0] not in ("atom", "true") or related != positions
-        return result
 
     # --- the question -------------------------------------------------------------------------------------------------
 
@@ -162,9 +139,6 @@ class Paths:
                 layer = following
             self._distance[targets] = known
         return known
-
-
-Assignment = tuple[tuple[Formula, bool], ...]
 
 
 class _Search:
@@ -254,7 +228,7 @@ class _Search:
         for obj, definer in sorted(self.starts):
             if definer in (LOAD, FILL):
                 start_tokens.append(Token(obj, definer, self.paths.meaning(obj, obj), INTACT, EXACT, 0))
-        # node: (block, call, token, assignment); parent links give the path back
+        # node: (block, call, token, beliefs); parent links give the path back
         heap: list[tuple[int, int, int, tuple]] = []
         parents: list[tuple[int, tuple[int, bool | None] | None]] = []
         seen: set[tuple] = set()
@@ -263,15 +237,16 @@ class _Search:
             estimate = self._estimate(0, token)
             if estimate is None:
                 continue
-            seen.add((0, token and token.key(), ()))
+            beliefs = self.paths.believing.empty
+            seen.add((0, token and token.key(), beliefs))
             parents.append((-1, None))
-            heap.append((estimate, ticket, 0, (0, 1, token, ())))
+            heap.append((estimate, ticket, 0, (0, 1, token, beliefs)))
             ticket += 1
         heapq.heapify(heap)
         cost_of = dict.fromkeys(range(ticket), 0)
         visited = 0
         while heap:
-            _, identity, _, (b, call, token, assignment) = heapq.heappop(heap)
+            _, identity, _, (b, call, token, beliefs) = heapq.heappop(heap)
             visited += 1
             if visited > (EXTRA_LIMIT if answer.paths else SEARCH_LIMIT):
                 answer.exhausted = False
@@ -286,7 +261,7 @@ class _Search:
                     answer.exhausted = False
                     return answer
             for target, outcome, next_call, restarted in self._edges(b, call):
-                extended = self._decide(b, target, outcome, assignment, next_call != call)
+                extended = self._decide(b, target, outcome, beliefs, next_call != call)
                 if extended is None:
                     continue
                 for after in tokens:
@@ -325,51 +300,17 @@ class _Search:
             return goal if near is None else near if goal is None else max(near, 0)
         return self.to_goal.get(block)
 
-    def _decide(
-        self, b: int, target: int, outcome: bool | None, assignment: Assignment, new_call: bool
-    ) -> Assignment | None:
-        """The assignment after taking an edge, or None if it contradicts what has been decided."""
-        if outcome is not None:
-            jump = self.flow.blocks[b].end - 1
-            literal = self.paths.predicates.literals[jump]
-            if literal is not None and literal.formula in self.paths._shared:
-                truth = outcome == literal.positive
-                known = dict(assignment)
-                if literal.formula == ("true",):
-                    if not truth:
-                        return None
-                elif literal.formula in known:
-                    if known[literal.formula] != truth:
-                        return None
-                else:
-                    known[literal.formula] = truth
-                    if self.paths._shared[literal.formula] and len(known) > 1 and not self._possible(known, literal):
-                        return None
-                    assignment = tuple(sorted(known.items(), key=str))
+    def _decide(self, b: int, target: int, outcome: bool | None, beliefs: Beliefs, new_call: bool) -> Beliefs | None:
+        """The beliefs after taking an edge, or None if it contradicts what has been decided."""
         if new_call:
-            return ()
+            return self.paths.believing.empty
+        if outcome is not None:
+            decided = beliefs.decide(self.flow.blocks[b].end - 1, outcome)
+            if decided is None:
+                return None
+            beliefs = decided
         loop = self.paths._back.get((b, target))
-        if loop is not None and assignment:
-            assignment = tuple(item for item in assignment if loop not in self._loops_of(item[0]))
-        return assignment
-
-    def _loops_of(self, formula: Formula) -> frozenset[int]:
-        return self.paths.loops_of_formula[formula]
-
-    def _possible(self, known: dict[Formula, bool], literal: Literal) -> bool:
-        atoms = set(atoms_of(literal.formula))
-        group = {literal.formula}
-        grown = True
-        while grown:
-            grown = False
-            for formula in known:
-                if formula not in group and atoms & atoms_of(formula):
-                    group.add(formula)
-                    atoms |= atoms_of(formula)
-                    grown = True
-        if len(group) == 1:
-            return True
-        return self.paths.theory.consistent((f, known[f]) for f in group)
+        return beliefs.without_loop(loop) if loop is not None else beliefs
 
     def _through(self, b: int, token: Token | None, call: int) -> tuple[list[Token | None], list[Token]]:
         """Tokens after a block, and those with which the goal was reached inside it."""

@@ -87,6 +87,14 @@ class Reaching:
 
     # --- liveness -----------------------------------------------------------------------------------------------------
 
+    def uses(self, position: int) -> tuple[int, ...]:
+        """Slots whose meaning a position uses; asked after `solve`."""
+        return self._uses[position]
+
+    def kills(self, position: int) -> tuple[int, ...]:
+        """Slots whose meaning a position replaces; asked after `solve`."""
+        return self._kills[position]
+
     def _tracked(self, slot: int) -> bool:
         value = self.method.values[slot]
         if isinstance(value, Tensor):

@@ -7,14 +7,15 @@ found is replayed before it becomes a witness: what the replay sees is what the 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from hazard.analysis.beliefs import Believing
 from hazard.analysis.operators import base_name
 from hazard.analysis.paths import Path
-from hazard.analysis.predicates import Predicates
 from hazard.analysis.reaching import FILL, LOAD, Reaching
 from hazard.analysis.scalars import Number, constant_of, evaluate
 from hazard.program import NULL, Alias, Dynamism, JumpFalse, Kernel, Method, Move, Scalar, Tensor, Unplanned
@@ -39,6 +40,7 @@ class Seen:
     high: int
     expected: Tag
     seen: Tag
+    decided: int = 0  # how many jumps had been decided by then
 
 
 @dataclass(slots=True)
@@ -55,30 +57,34 @@ class _Memory:
     """One space: disjoint pieces in order, as far as anything has been written."""
 
     def __init__(self) -> None:
+        self.starts: list[int] = []
         self.pieces: list[Piece] = []
+
+    def _touched(self, low: int, high: int) -> tuple[int, int]:
+        """The range of pieces that have a byte between ``low`` and ``high``."""
+        first = bisect_right(self.starts, low) - 1
+        if first < 0 or self.pieces[first][1] <= low:
+            first += 1
+        return first, max(first, bisect_left(self.starts, high))
 
     def write(self, low: int, high: int, tag: Tag | None) -> None:
         if low >= high:
             return
-        result: list[Piece] = []
-        for a, b, t in self.pieces:
-            if b <= low or a >= high:
-                result.append((a, b, t))
-                continue
-            if a < low:
-                result.append((a, low, t))
-            if b > high:
-                result.append((high, b, t))
-        result.append((low, high, tag))
-        result.sort(key=lambda p: p[0])
-        self.pieces = result
+        first, last = self._touched(low, high)
+        fresh: list[Piece] = []
+        if first < last and self.pieces[first][0] < low:
+            fresh.append((self.pieces[first][0], low, self.pieces[first][2]))
+        fresh.append((low, high, tag))
+        if first < last and self.pieces[last - 1][1] > high:
+            fresh.append((high, self.pieces[last - 1][1], self.pieces[last - 1][2]))
+        self.pieces[first:last] = fresh
+        self.starts[first:last] = [p[0] for p in fresh]
 
     def read(self, low: int, high: int, blank: Tag) -> list[Piece]:
         result: list[Piece] = []
         at = low
-        for a, b, t in self.pieces:
-            if b <= low or a >= high:
-                continue
+        first, last = self._touched(low, high)
+        for a, b, t in self.pieces[first:last]:
             if a > at:
                 result.append((at, a, blank))
             result.append((max(a, low), min(b, high), t))
@@ -88,20 +94,25 @@ class _Memory:
         return result
 
 
+# Chooses the outcome of a jump that nothing else decides: (call, position, how often met in this call) -> predicate holds
+Policy = Callable[[int, int, int], bool]
+
+
 class _Run:
-    def __init__(self, reaching: Reaching, predicates: Predicates, path: Path) -> None:
-        self.reaching, self.predicates, self.flow = reaching, predicates, reaching.flow
+    def __init__(self, reaching: Reaching, believing: Believing, path: Path | None, policy: Policy) -> None:
+        self.reaching, self.flow, self.policy = reaching, reaching.flow, policy
+        self.empty = self.beliefs = believing.empty
+        self.back = {(latch, loop.header): i for i, loop in enumerate(self.flow.loops) for latch in loop.latches}
+        self.met: dict[int, int] = {}
         self.method, self.regions = reaching.method, reaching.regions
         self.memory: dict[int, _Memory] = {}
         self.slots: dict[int, tuple[int, list[Piece]]] = {}  # object, expectation
         self.numbers: dict[int, Number | None] = {}
         self.result = Replay()
         self.plan: dict[int, deque[bool]] = {}
-        for block, outcome in path.steps:
+        for block, outcome in path.steps if path else ():
             if outcome is not None:
                 self.plan.setdefault(self.flow.blocks[block].end - 1, deque()).append(outcome)
-        self.last: dict[int, bool] = {}
-        self.truths: dict[object, bool] = {}
         self.call = 0
         self.colliding = {c.position for c in reaching.collisions}
 
@@ -135,18 +146,18 @@ class _Run:
 
     # --- execution ----------------------------------------------------------------------------------------------------
 
-    def run(self, goal: int, calls: int) -> Replay:
+    def run(self, goal: int | None, calls: int) -> Replay:
         self.load()
         flow = self.flow
         executed = 0
         for self.call in range(1, calls + 1):
             b = 0
-            self.truths = {}
+            self.beliefs, self.met = self.empty, {}
             while True:
                 block = flow.blocks[b]
                 for position in range(block.start, block.end):
                     self.step(position)
-                    if self.call == calls and position == goal and self.result.mismatches and self._hit(goal):
+                    if goal is not None and position == goal and self.call == calls and self._hit(goal):
                         return self.result
                 executed += block.end - block.start + 1
                 if executed > STEP_LIMIT:
@@ -165,41 +176,48 @@ class _Run:
     def next_block(self, b: int) -> int:
         block = self.flow.blocks[b]
         if len(block.successors) == 1:
-            return block.successors[0][0]
-        jump = self.flow.code[block.end - 1]
-        assert isinstance(jump, JumpFalse)
-        position = block.end - 1
-        outcome = self.outcome(position, jump.condition)
-        self.result.decisions.append((self.call, position, outcome))
-        for target, side in block.successors:
-            if side is outcome:
-                return target
-        self.result.followed = False
-        return block.successors[0][0]
+            target = block.successors[0][0]
+        else:
+            position = block.end - 1
+            jump = self.flow.code[position]
+            assert isinstance(jump, JumpFalse)
+            outcome = self.outcome(b, position, jump.condition)
+            self.result.decisions.append((self.call, position, outcome))
+            target = next(t for t, side in block.successors if side is outcome)
+        loop = self.back.get((b, target))
+        if loop is not None:
+            self.beliefs = self.beliefs.without_loop(loop)
+        return target
 
-    def outcome(self, position: int, condition: int) -> bool:
+    def outcome(self, b: int, position: int, condition: int) -> bool:
+        met = self.met[position] = self.met.get(position, 0) + 1
         planned = self.plan.get(position)
+        wish = planned.popleft() if planned else None
         known = self.number(condition) if isinstance(self.method.values[condition], Scalar) else None
         if known is not None:
-            if planned:
-                planned.popleft()
             return bool(known)
-        literal = self.predicates.literals.get(position)
-        clobbered = any(m.position == position and m.call == self.call for m in self.result.mismatches)
-        fixed = None
-        if literal is not None and not clobbered and not literal.loops and literal.formula in self.truths:
-            fixed = self.truths[literal.formula] == literal.positive
-        if planned:
-            wish = planned.popleft()
-            if fixed is not None and wish is not fixed:
-                self.result.followed = False
-            outcome = wish
-        else:
-            outcome = fixed if fixed is not None else self.last.get(position, True)
-        self.last[position] = outcome
-        if literal is not None and not clobbered and not literal.loops:
-            self.truths[literal.formula] = outcome == literal.positive
-        return outcome
+        if any(m.position == position and m.call == self.call for m in self.result.mismatches):
+            return self.policy(self.call, position, met) if wish is None else wish  # a clobbered predicate is anything
+        fixed = self.beliefs.fixed(position)
+        if wish is None:
+            wish = self.wish(b, position, met) if fixed is None else fixed
+        elif fixed is not None and wish is not fixed:
+            self.result.followed = False
+        after = self.beliefs.decide(position, wish)
+        if after is None:
+            self.result.followed = self.result.followed and not planned
+            wish = not wish
+            after = self.beliefs.decide(position, wish)
+        if after is not None:
+            self.beliefs = after
+        return wish
+
+    def wish(self, b: int, position: int, met: int) -> bool:
+        """A loop whose trip count is not known runs twice; other jumps go as the policy says."""
+        for target, side in self.flow.blocks[b].successors:
+            if (b, target) in self.back and side is not None:
+                return side if met % 2 else not side
+        return self.policy(self.call, position, met)
 
     def step(self, position: int) -> None:
         step, effect = self.flow.code[position], self.reaching.effects[position]
@@ -239,7 +257,9 @@ class _Run:
                 low = max(self.regions.low[victim], self.regions.low[writer])
                 high = min(self.regions.high[victim], self.regions.high[writer])
                 tag: Tag = (self.call, position, c.writer)
-                self.result.mismatches.append(Seen(self.call, position, c.victim, victim, low, high, tag, tag))
+                decided = len(self.result.decisions)
+                seen = Seen(self.call, position, c.victim, victim, low, high, tag, tag, decided)
+                self.result.mismatches.append(seen)
 
     def object_of(self, slot: int) -> int:
         return slot if slot in self.reaching.roles.views else self.entry(slot)[0]
@@ -277,7 +297,8 @@ class _Run:
             for a, b in self.parts(position, slot, obj, low, high):
                 for c, d, seen in memory.read(a, b, (0, FILL, obj)):
                     if seen is not None and seen != want:
-                        self.result.mismatches.append(Seen(self.call, position, slot, obj, c, d, want, seen))
+                        decided = len(self.result.decisions)
+                        self.result.mismatches.append(Seen(self.call, position, slot, obj, c, d, want, seen, decided))
 
     def parts(self, position: int, slot: int, obj: int, low: int, high: int) -> list[tuple[int, int]]:
         """The bytes between ``low`` and ``high`` that the instruction reads."""
@@ -393,6 +414,34 @@ def element_ranges(
     return [(o * row + a * inner, o * row + b * inner) for o in range(outer) for a, b in runs]
 
 
-def replay(reaching: Reaching, predicates: Predicates, path: Path, goal: int) -> Replay:
+def replay(reaching: Reaching, believing: Believing, path: Path, goal: int) -> Replay:
     """Executes a path up to the read at position ``goal`` in its last call."""
-    return _Run(reaching, predicates, path).run(goal, path.call)
+    return _Run(reaching, believing, path, _always_true).run(goal, path.call)
+
+
+def _always_true(call: int, position: int, met: int) -> bool:
+    return True
+
+
+def _scattered(seed: int) -> Policy:
+    return lambda call, position, met: bool((position * 2654435761 + seed * 40503 + call * 97 + met * 31) >> 7 & 1)
+
+
+#: Ways through a method that between them take most pairs of outcomes; two calls each.
+_POLICIES: Final[tuple[Policy, ...]] = (
+    _always_true,
+    lambda call, position, met: False,
+    lambda call, position, met: call == 1,
+    lambda call, position, met: call != 1,
+    lambda call, position, met: met % 2 == 1,
+    _scattered(1),
+    _scattered(2),
+    _scattered(3),
+    _scattered(4),
+)
+
+
+def explore(reaching: Reaching, believing: Believing) -> list[Replay]:
+    """A few runs of two calls along different ways; a fault that they show needs no search."""
+    branching = any(len(b.successors) > 1 for b in reaching.flow.blocks)
+    return [_Run(reaching, believing, None, policy).run(None, 2) for policy in _POLICIES[: None if branching else 1]]
