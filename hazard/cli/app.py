@@ -92,7 +92,8 @@ color_option = option(
 @option("--fail-on", heading=GATE, type=click.Choice(["error", "warning", "note", "never"]), default=None,
         help="The least severity that fails.  [default: error]")  # fmt: skip
 @option("--fail-on-unknown", heading=GATE, is_flag=True, default=None, help="Fail when a verdict is unknown.")
-@option("--fail-on-assumption", heading=GATE, is_flag=True, default=None, help="Fail when a verdict rests on an assumption.")
+@option("--fail-on-assumption", heading=GATE, is_flag=True, default=None,
+        help="Fail when a verdict rests on an assumption.")  # fmt: skip
 @option("--output-format", heading=OUTPUT, type=click.Choice(list(FORMATS)), default="full", show_default=True,
         help="What is written to the standard output.")  # fmt: skip
 @option("-o", "--output", "outputs", heading=OUTPUT, multiple=True, callback=_form_and_file, metavar="FORMAT=FILE",
@@ -103,7 +104,7 @@ color_option = option(
         help="Programs that are checked at the same time.")  # fmt: skip
 @option("--debug", heading=OUTPUT, is_flag=True, help="Show a traceback for a fault of hazard (also HAZARD_DEBUG=1).")
 @click.pass_context
-def check(ctx: click.Context, targets: tuple[str, ...], **given: Any) -> None:
+def check(ctx: click.Context, /, targets: tuple[str, ...], **given: Any) -> None:
     """Checks programs: .pte, .bpte and .hir files, folders of them, or - for the standard input."""
     from hazard.cli.targets import check_targets
     from hazard.report import Options

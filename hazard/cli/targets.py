@@ -93,8 +93,8 @@ def check_targets(targets: Sequence[str], options: dict[str, Any], jobs: int, pr
 def _outcomes(
     paths: list[str], options: dict[str, Any], jobs: int, before: Callable[[str], None]
 ) -> Sequence[ProgramReport | str]:
+    outcomes: list[ProgramReport | str] = []
     if jobs <= 1 or len(paths) <= 1:
-        outcomes = []
         for path in paths:
             before(path)
             outcomes.append(check_target(path, options))
@@ -103,7 +103,10 @@ def _outcomes(
 
     with ProcessPoolExecutor(min(jobs, len(paths))) as pool:
         futures = [pool.submit(check_target, path, options) for path in paths]
-        return [(before(path), future.result())[1] for path, future in zip(paths, futures, strict=True)]
+        for path, future in zip(paths, futures, strict=True):
+            before(path)
+            outcomes.append(future.result())
+        return outcomes
 
 
 class _Progress:

@@ -276,7 +276,7 @@ def _folded(jumps: list[str]) -> list[str]:
             while jumps[i + count * length : i + (count + 1) * length] == unit:
                 count += 1
             if count > 2:
-                result.append(f"{' '.join(unit)} ({count} times)" if length == 1 else f"({', '.join(unit)}) {count} times")
+                result.append(f"{unit[0]} ({count} times)" if length == 1 else f"({', '.join(unit)}) {count} times")
                 i += count * length
                 break
         else:

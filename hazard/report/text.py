@@ -86,7 +86,8 @@ def _mark(code: str, step: Step) -> tuple[int, int]:
     if slot is None:
         return 0, max(1, len(code))
     word = f"%{slot}"
-    found = [i for i in range(len(code)) if code.startswith(word, i) and not code[i + len(word) : i + len(word) + 1].isdigit()]
+    ends = range(len(word), len(code) + 1)
+    found = [e - len(word) for e in ends if code[:e].endswith(word) and not code[e : e + 1].isdigit()]
     if not found:
         return 0, max(1, min(len(code), 60))
     return (found[0] if step.role == "read" else found[-1]), len(word)
@@ -123,7 +124,7 @@ def verdict_lines(program: ProgramReport, method: MethodReport, paint: Paint, wi
     counts = method.counts
     if method.verdict == "hazard":
         number = sum(f.method == method.name for f in program.findings)
-        listed = plural(number, "finding") if number else "the reads of this method have hazards that no selected rule reports"
+        listed = plural(number, "finding") if number else "no selected rule reports it"
         yield name + paint("error", "hazard") + f" ({listed})"
     elif method.verdict == "proved":
         reads = plural(counts.total, "read")
