@@ -23,7 +23,7 @@ def programs_in(folder: str) -> list[str]:
     def refuse(error: OSError) -> None:
         raise InputError(f"{error.filename}: cannot be read: {error.strerror}")
 
-    found = []
+    found: list[str] = []
     for path, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         found.extend(os.path.join(path, n) for n in names if n.endswith(SUFFIXES))
