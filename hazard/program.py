@@ -117,6 +117,12 @@ class Tensor:
     def is_constant(self) -> bool:
         return isinstance(self.placement, Constant)
 
+    @property
+    def is_name_only(self) -> bool:
+        """Whether an alias makes it refer to the source's tensor object. Anything with bytes of its own keeps them, and
+        so does a buffer whose bytes the caller brings."""
+        return isinstance(self.placement, Unplanned) and self.fqn is None
+
 
 @dataclass(frozen=True, slots=True)
 class Scalar:

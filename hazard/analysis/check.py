@@ -87,6 +87,7 @@ def analyse(method: Method, declared: Mapping[str, Declaration] | None = None) -
         outputs.update(found)
         effects = instruction_effects(flow, declared or {})
     analysis = MethodAnalysis(method, flow, effects, regions, roles, scalars, reaching)
+    analysis.reasons.extend(method.doubts)
     _Judge(analysis).run()
     return analysis
 

@@ -18,7 +18,7 @@ from hazard.analysis.effects import Effect
 from hazard.analysis.predicates import Predicates
 from hazard.analysis.reaching import APPROXIMATE, ELSEWHERE, EXACT, FILL, INTACT, LOAD, UNKNOWN, Fact, Reaching
 from hazard.analysis.solver import Theory
-from hazard.program import Alias, JumpFalse, Move, Tensor, Unplanned
+from hazard.program import Alias, JumpFalse, Move, Tensor
 
 #: States that one search may visit before it gives up; then the answer is "not excluded".
 SEARCH_LIMIT: Final = 20_000
@@ -202,7 +202,26 @@ class _Search:
                     for written in self.reaching.writes.get((definer, slot), ()):
                         if written != obj:
                             aliased.add((written, definer))
+        for obj, definer in starts:
+            if definer < 0:
+                aliased |= self._loaded_sources(obj, definer)
         return starts | aliased
+
+    def _loaded_sources(self, obj: int, definer: int) -> set[tuple[int, int]]:
+        """The same for contents that no instruction has made: a buffer may mean another's, or a constant's."""
+        found: set[tuple[int, int]] = set()
+        work = [obj]
+        while work:
+            target = work.pop()
+            for position, source, aliased in self.paths._bindings:
+                if aliased != target or not isinstance(self.flow.code[position], Alias):
+                    continue
+                facts = self.reaching.reads.get((position, source)) or set(self.reaching.default(source))
+                for fact in facts:
+                    if fact[1] == definer and (fact[0], definer) not in found:
+                        found.add((fact[0], definer))
+                        work.append(fact[0])
+        return found
 
     def _holders(self, objects: set[int]) -> set[int]:
         holders = set(objects)
@@ -366,7 +385,7 @@ class _Search:
             return [_with(token, rest)] if rest else []
         if isinstance(self.flow.code[position], Alias):
             value = self.reaching.method.values[target]
-            if isinstance(value, Tensor) and not isinstance(value.placement, Unplanned):
+            if isinstance(value, Tensor) and not value.is_name_only:
                 regions = self.reaching.regions
                 if regions.region(target) != regions.region(token.object) and value.nbytes:
                     moved = Token(target, token.definer, frozenset({target}), ELSEWHERE, token.quality, token.call)

@@ -21,7 +21,7 @@ from hazard.analysis.flow import Flow
 from hazard.analysis.operators import base_name
 from hazard.analysis.roles import Regions, Roles
 from hazard.analysis.scalars import Scalars
-from hazard.program import Alias, Dynamism, JumpFalse, Kernel, Method, Move, NumberList, Tensor, Unplanned
+from hazard.program import Alias, Dynamism, JumpFalse, Kernel, Method, Move, NumberList, Tensor
 
 #: Definers that are no position: loading of initial contents, and bytes that nobody has written.
 LOAD: Final = -2
@@ -353,7 +353,7 @@ class Reaching:
     def rebind(self, target: int, facts: Iterable[Fact]) -> tuple[Fact, ...]:
         """The facts of ``target`` once it means what has the given facts, with its own bytes if it has any."""
         value = self.method.values[target]
-        if not isinstance(value, Tensor) or isinstance(value.placement, Unplanned):
+        if not isinstance(value, Tensor) or value.is_name_only:
             return tuple(facts)
         here = self.regions.region(target)
         result: dict[Fact, None] = {}

@@ -18,7 +18,7 @@ from hazard.analysis.operators import base_name
 from hazard.analysis.paths import Path
 from hazard.analysis.reaching import FILL, LOAD, Reaching
 from hazard.analysis.scalars import Number, constant_of, evaluate
-from hazard.program import NULL, Alias, Dynamism, JumpFalse, Kernel, Method, Move, Scalar, Tensor, Unplanned
+from hazard.program import NULL, Alias, Dynamism, JumpFalse, Kernel, Method, Move, Scalar, Tensor
 
 #: Positions that one replay may execute.
 STEP_LIMIT: Final = 200_000
@@ -272,7 +272,7 @@ class _Run:
 
     def rebound(self, target: int, source: tuple[int, list[Piece]]) -> tuple[int, list[Piece]]:
         value = self.method.values[target]
-        if not isinstance(value, Tensor) or isinstance(value.placement, Unplanned):
+        if not isinstance(value, Tensor) or value.is_name_only:
             return source
         obj, expected = source
         if self.regions.region(obj) == self.regions.region(target):

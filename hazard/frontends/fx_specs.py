@@ -232,11 +232,11 @@ class Origins:
 
 
 def _parse(trace: str) -> tuple[str | None, int | None, str | None, str | None]:
-    """(file, line, source text, function) of the innermost frame."""
+    """(file, line, source text, function) of the innermost frame that is a file: tracing adds code that it made."""
     lines = trace.splitlines()
     for i in range(len(lines) - 1, -1, -1):
         match = _FRAME.match(lines[i])
-        if match:
+        if match and not match[1].startswith("<"):
             source = lines[i + 1].strip() if i + 1 < len(lines) else ""
             return match[1], int(match[2]), source or None, match[3]
     return None, None, None, None
