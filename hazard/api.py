@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from hazard.analysis.check import Counts, MethodAnalysis, analyse
 from hazard.analysis.effects import Declaration
+from hazard.hosts import RELEASED, Host, choose_hosts
 from hazard.program import InputError, Program
 from hazard.rule import SEVERITIES, Context, Finding, Rule, all_rules, find_rule, findings_of, rule_files
 
@@ -149,16 +150,28 @@ def check(
     ignore: Iterable[str] | None = None,
     effects: Mapping[str, Declaration] | None = None,
     name: str | None = None,
+    host: str | Iterable[str] | None = None,
+    load: str | None = None,
+    feedback: bool = False,
+    borrowed: bool | None = None,
+    concurrent: bool = False,
+    restaged: bool = True,
 ) -> Report:
     """Checks a program: a path of a ``.pte``, ``.bpte`` or ``.hir``, the bytes of one, or a `Program`.
 
     ``select`` and ``ignore`` name rules; ``effects`` declares custom operators; ``name`` is used in messages for inputs
-    that have no path. Raises InputError when the input cannot be used.
+    that have no path. ``host`` names the hosts that count (python-runtime, module, module-shared; default: all) and the
+    options after it say how they run methods, see `hazard.hosts.choose_hosts`. Raises InputError when the input cannot
+    be used.
     """
     rules = chosen_rules(select, ignore)
+    hosts = choose_hosts(
+        host, load=load, feedback=feedback, borrowed=borrowed, concurrent=concurrent, restaged=restaged
+    )
+    asked = frozenset(r.code for r in rules) if select else frozenset()
     started = time.perf_counter()
     path, digest, program = _program(source, name)
-    report = check_program(program, path, digest, rules, effects)
+    report = check_program(program, path, digest, rules, effects, hosts, asked)
     report.seconds = time.perf_counter() - started
     return Report([report])
 
@@ -190,16 +203,20 @@ def check_program(
     digest: str | None,
     rules: Iterable[Rule],
     effects: Mapping[str, Declaration] | None = None,
+    hosts: tuple[Host, ...] = RELEASED,
+    asked: frozenset[str] = frozenset(),
 ) -> ProgramReport:
     """Analyses every method of a program and applies the given rules."""
+    rules = list(rules)
     analyses = [analyse(m, effects) for m in program.methods]
-    findings = findings_of(Context(program, analyses), rules)
+    findings = findings_of(Context(program, analyses, hosts, asked), rules)
     methods = [
         MethodReport(a.method.name, a.verdict, tuple(a.assumptions), tuple(a.reasons), a.counts, a) for a in analyses
     ]
     # What a rule found beyond the reads themselves (layout, events) counts as well.
+    doubts = {r.code for r in rules if r.doubts}
     for method in methods:
-        if any(f.method == method.name and f.severity != "note" for f in findings):
+        if any(f.method == method.name and f.severity != "note" and f.code not in doubts for f in findings):
             method.verdict = "hazard"
     return ProgramReport(path, digest, program, methods, findings)
 

@@ -15,11 +15,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Conflict, Place, Witness
+from hazard.hosts import RELEASED, Host
 from hazard.program import Program
+
+if TYPE_CHECKING:
+    from hazard.analysis.events import Events
 
 SEVERITIES: Final = ("note", "warning", "error")
 HEADINGS: Final = ("What it does", "Why is this bad?", "Example", "Use instead", "What to do")
@@ -63,10 +67,30 @@ class Finding:
 
 @dataclass(slots=True)
 class Context:
-    """What a rule may look at: the program and the analysis of each of its methods."""
+    """What a rule may look at: the program, the analysis of each of its methods, and the hosts that may run it.
+
+    ``asked`` holds the codes of rules that the user selected; some rules are silent on ordinary programs otherwise.
+    """
 
     program: Program
     methods: list[MethodAnalysis]
+    hosts: tuple[Host, ...] = RELEASED
+    asked: frozenset[str] = frozenset()
+    _events: Events | None = None
+
+    @property
+    def events(self) -> Events:
+        """What happens among the methods; computed once."""
+        if self._events is None:
+            from hazard.analysis.events import Events
+
+            self._events = Events(self.methods, self.hosts)
+        return self._events
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether the user said which hosts count."""
+        return self.hosts != RELEASED
 
 
 Claims = Callable[[Conflict, MethodAnalysis], bool]
@@ -82,6 +106,7 @@ class RuleError(Exception):
 class Rule:
     """Metadata and functions of one rule.
 
+    ``doubts``: a finding says what is not known, and makes no method's verdict a hazard.
     ``claims`` and ``tell`` turn conflicts into findings; ``scan`` makes findings of its own. ``severity`` is that of a
     certain finding; a merely possible error becomes a warning. ``default`` is False for rules that are off unless
     selected.
@@ -97,6 +122,7 @@ class Rule:
     scan: Scan | None = None
     precedence: int = 0
     default: bool = True
+    doubts: bool = False
     references: tuple[str, ...] = ()
     docs: str = field(default="", compare=False)
 
@@ -182,10 +208,19 @@ def findings_of(context: Context, rules: Iterable[Rule]) -> list[Finding]:
                 found.append(_told(rule, rule.tell(conflict, analysis), conflict, analysis))
     for rule in rules:
         if rule.scan is not None:
-            found.extend(rule.scan(context))
+            for finding in rule.scan(context):
+                # What a scan says of a read replaces what the rule said of it without looking at other methods.
+                found = [f for f in found if rule.claims is None or not _same_use(f, finding)]
+                found.append(finding)
     order = {a.method.name: i for i, a in enumerate(context.methods)}
     found.sort(key=lambda f: (order.get(f.method, len(order)), f.use.position if f.use else -1, f.code))
     return _fingerprinted(found)
+
+
+def _same_use(a: Finding, b: Finding) -> bool:
+    return (a.code, a.method, a.use and a.use.position, a.use and a.use.slot) == (
+        b.code, b.method, b.use and b.use.position, b.use and b.use.slot,
+    )  # fmt: skip
 
 
 def _told(rule: Rule, story: Story, conflict: Conflict, analysis: MethodAnalysis) -> Finding:

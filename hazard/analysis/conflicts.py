@@ -24,7 +24,8 @@ class Place:
     """One event of a story. ``instruction`` is the index within the chain, None for inputs, state and outputs.
 
     ``slot`` is the value concerned, ``name`` its name in the model if known; ``arena`` is None outside of arenas;
-    ``offset`` and ``nbytes`` are in bytes; ``call`` counts from 1, None where the event precedes all calls.
+    ``offset`` and ``nbytes`` are in bytes; ``call`` counts from 1, None where the event precedes all calls. ``method`` is
+    given where the event may lie in another method than the finding's.
     """
 
     position: int
@@ -39,6 +40,7 @@ class Place:
     origin: Origin | None = None
     name: str | None = None
     fqn: str | None = None
+    method: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

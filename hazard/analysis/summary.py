@@ -1,0 +1,258 @@
+"""What other methods and callers can notice of a method: what it loads, what a call may leave behind, what it reads
+from before the call."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hazard.analysis.check import MethodAnalysis, _Judge
+from hazard.analysis.conflicts import Kind, Place
+from hazard.analysis.reaching import FILL, INTACT, LOAD
+from hazard.program import Dynamism, Tensor
+
+#: Planning puts state that methods share into this arena id, or a higher one under a planner of one's own.
+FIRST_SHARED_ARENA: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write of a method: ``strong`` if it surely defines all its bytes, ``known`` unless its effect is a guess."""
+
+    position: int
+    slot: int
+    object: int
+    low: int
+    high: int
+    sure: int
+    strong: bool
+    known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A read of bytes that were there before the call."""
+
+    position: int
+    slot: int
+    object: int
+    low: int
+    high: int
+    loaded: bool
+    partial: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Initial contents that loading a method writes; ``index`` names them."""
+
+    slot: int
+    low: int
+    high: int
+    index: int
+
+
+class Memory:
+    """What other methods can notice of one method."""
+
+    def __init__(self, analysis: MethodAnalysis) -> None:
+        self.a, self.method, self.name = analysis, analysis.method, analysis.method.name
+        self.regions, self.reaching, self.flow = analysis.regions, analysis.reaching, analysis.flow
+        self._judge: _Judge | None = None
+        self._reached: dict[int, set[int]] = {}
+        self.states = self._states()
+        self.loads: dict[int, list[Load]] = {}
+        for slot, value in enumerate(self.method.values):
+            if isinstance(value, Tensor) and value.initial is not None and value.planned and value.nbytes:
+                space, low, high = self.regions.region(slot)
+                self.loads.setdefault(space, []).append(Load(slot, low, high, value.initial))
+        self.writes: dict[int, list[Write]] = {}
+        self._find_writes()
+        self.reads = list(self._find_reads())
+        self._hits: dict[tuple[int, int, int], list[Write]] = {}
+        self._finals: dict[tuple[int, ...], frozenset[int]] = {}
+
+    @property
+    def judge(self) -> _Judge:
+        if self._judge is None:
+            self._judge = _Judge(self.a)
+        return self._judge
+
+    def tensor(self, slot: int) -> Tensor:
+        return self.method.tensor(slot)
+
+    def _states(self) -> set[int]:
+        """Slots that hold state by the look of it: contents or a name in the file, kept from call to call, or updated
+        in place."""
+        found: set[int] = set()
+        values = self.method.values
+        for slot, value in enumerate(values):
+            if isinstance(value, Tensor) and (value.initial is not None or value.fqn is not None):
+                found.add(slot)
+        found.update(s for s in self.reaching.live_in.get(0, ()) if isinstance(values[s], Tensor))
+        for effect in self.a.effects:
+            found.update(effect.updates)
+            found.update(s for s in effect.writes if s in effect.shapes)
+        moved = self.a.roles.moved
+        return {s for s in found if s not in moved and self.method.is_tensor(s) and self.tensor(s).planned}
+
+    def _find_writes(self) -> None:
+        for (position, slot), objects in self.reaching.writes.items():
+            effect = self.a.effects[position]
+            if self.reaching.copies_onto_itself(position):
+                continue
+            for obj in objects:
+                space, low, high = self.regions.region(obj)
+                if space <= 0 or low == high:
+                    continue
+                static = self.tensor(obj).dynamism is Dynamism.STATIC
+                strong = len(objects) == 1 and static and slot in effect.writes
+                known = slot not in effect.may_writes
+                write = Write(position, slot, obj, low, high, self.regions.sure[obj], strong, known)
+                self.writes.setdefault(space, []).append(write)
+        for writes in self.writes.values():
+            writes.sort(key=lambda w: (w.position, w.slot, w.object))
+
+    def _find_reads(self) -> Iterator[Read]:
+        unwritten = {(c.use.position, c.use.slot) for c in self.a.conflicts if c.kind is Kind.UNWRITTEN}
+        moved = self.a.roles.moved
+        for (position, slot), facts in sorted(self.reaching.reads.items()):
+            effect = self.a.effects[position]
+            if slot not in effect.reads or slot in effect.may_writes:
+                continue
+            for obj, definer, overwriter, _ in sorted(facts):
+                if definer not in (LOAD, FILL) or overwriter != INTACT or (slot in moved and obj == slot):
+                    continue
+                space, low, high = self.regions.region(obj)
+                if space > 0 and low < high:
+                    yield Read(position, slot, obj, low, high, definer == LOAD, effect.partial)
+        for (position, view), contents in sorted(self.reaching.contents.items()):
+            effect = self.a.effects[position]
+            if view not in effect.reads or view in effect.may_writes or (position, view) in unwritten:
+                continue
+            pieces = {(a, b, d) for c in contents for a, b, d, _ in c if d in (LOAD, FILL)}
+            space = self.regions.space[view]
+            for low, high, definer in sorted(pieces):
+                if space > 0 and low < high:
+                    yield Read(position, view, view, low, high, definer == LOAD, effect.partial)
+
+    # --- what a call leaves -------------------------------------------------------------------------------------------
+
+    def writes_over(self, arena: int, low: int, high: int) -> list[Write]:
+        """All writes into bytes ``low`` to ``high``, in the order of positions."""
+        key = (arena, low, high)
+        found = self._hits.get(key)
+        if found is None:
+            found = [w for w in self.writes.get(arena, ()) if w.low < high and low < w.high]
+            self._hits[key] = found
+        return found
+
+    def finals(self, arena: int, byte: int, hits: Sequence[Write]) -> list[Write | None]:
+        """The writes that can be the last into a byte when a call ends; None if the byte may be left alone."""
+        covering = tuple(i for i, w in enumerate(hits) if w.low <= byte < w.high)
+        chosen = [hits[i] for i in covering]
+        key = (arena, *(hash((w.position, w.slot, w.object)) for w in chosen))
+        known = self._finals.get(key)
+        if known is None:
+            known = self._finals[key] = self._flow_of(chosen)
+        return [None if i < 0 else chosen[i] for i in sorted(known)]
+
+    def _flow_of(self, writes: list[Write]) -> frozenset[int]:
+        flow = self.flow
+        by_block: dict[int, list[int]] = {}
+        for i, w in enumerate(writes):
+            by_block.setdefault(flow.block_of[w.position], []).append(i)
+        before: dict[int, frozenset[int]] = {0: frozenset({-1})}
+        work = deque([0])
+        after: frozenset[int] = frozenset({-1})
+        while work:
+            b = work.popleft()
+            current = before[b]
+            for i in by_block.get(b, ()):
+                current = frozenset({i}) if writes[i].strong else current | {i}
+            if b == flow.exit:
+                after = current
+                continue
+            for target, _ in flow.blocks[b].successors:
+                merged = before.get(target, frozenset()) | current
+                if merged != before.get(target):
+                    before[target] = merged
+                    work.append(target)
+        return after
+
+    # --- certainty ----------------------------------------------------------------------------------------------------
+
+    def surely_reached(self, position: int) -> bool:
+        """Whether some execution that is a free choice of the inputs reaches a position."""
+        if len(self.flow.order) == 1 or self.flow.block_of[position] == 0:
+            return True
+        answer = self.judge.paths.to_position(position)
+        return bool(answer.paths) and answer.paths[0].exact
+
+    def can_reach(self, position: int) -> bool:
+        """Whether any execution may reach a position."""
+        answer = self.judge.paths.to_position(position)
+        return bool(answer.paths) or not answer.exhausted
+
+    def follows(self, first: int, then: int) -> bool:
+        """Whether position ``then`` can come after ``first`` within one call."""
+        a, b = self.flow.block_of[first], self.flow.block_of[then]
+        if a == b and first < then:
+            return True
+        known = self._reached.get(a)
+        if known is None:
+            known = set()
+            work = [t for t, _ in self.flow.blocks[a].successors]
+            while work:
+                block = work.pop()
+                if block not in known:
+                    known.add(block)
+                    work.extend(t for t, _ in self.flow.blocks[block].successors)
+            self._reached[a] = known
+        return b in known
+
+    def on_every_path(self, position: int) -> bool:
+        """Whether every call executes a position."""
+        block = self.flow.block_of[position]
+        seen = {0}
+        work = [0]
+        if block == 0:
+            return True
+        while work:
+            b = work.pop()
+            if b == self.flow.exit:
+                return False
+            for target, _ in self.flow.blocks[b].successors:
+                if target not in seen and target != block:
+                    seen.add(target)
+                    work.append(target)
+        return True
+
+    # --- telling ------------------------------------------------------------------------------------------------------
+
+    def place(self, position: int, slot: int | None, obj: int | None, call: int | None = None) -> Place:
+        """A position of this method as an event of a story; the place names the method."""
+        return replace(self.judge.place(position, slot, obj, call), method=self.name)
+
+    def load_place(self, slot: int) -> Place:
+        """The loading of the initial contents of a slot."""
+        value = self.tensor(slot)
+        arena, offset = (value.planned.arena, value.planned.offset) if value.planned else (None, 0)
+        return Place(
+            -1, 0, None, None, f"load {self.name}", slot, arena, offset, value.nbytes, None, value.name, value.fqn,
+            self.name,
+        )  # fmt: skip
+
+
+def same_state(a: Tensor, b: Tensor) -> bool:
+    """Whether two methods mean to share a tensor, by its place, size, dtype and name."""
+    return (
+        a.planned is not None
+        and a.planned == b.planned
+        and a.planned.arena >= FIRST_SHARED_ARENA
+        and a.nbytes == b.nbytes
+        and a.dtype == b.dtype
+        and (a.fqn is None or b.fqn is None or a.fqn == b.fqn)
+    )
