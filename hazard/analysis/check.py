@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from hazard.analysis.conflicts import Conflict, Decision, Kind, Place, Witness
 from hazard.analysis.effects import Declaration, Effect
-from hazard.analysis.flow import Flow, Stage, Use, build_flow
+from hazard.analysis.flow import Flow, build_flow
 from hazard.analysis.paths import Answer, Path, Paths, Token
+from hazard.analysis.places import operator_at, place_at
 from hazard.analysis.predicates import Predicates
-from hazard.analysis.reaching import APPROXIMATE, ELSEWHERE, EXACT, FILL, INTACT, LOAD, UNKNOWN, Collision, Fact, Reaching
+from hazard.analysis.reaching import (
+    APPROXIMATE,
+    ELSEWHERE,
+    EXACT,
+    FILL,
+    INTACT,
+    LOAD,
+    UNKNOWN,
+    Collision,
+    Fact,
+    Reaching,
+)
 from hazard.analysis.replay import Replay, Seen, explore, replay
-from hazard.analysis.roles import Regions, Roles, instruction_effects, kernel_name, settle_roles
+from hazard.analysis.roles import Regions, Roles, instruction_effects, settle_roles
 from hazard.analysis.scalars import Scalars, propagate
 from hazard.analysis.solver import Theory
-from hazard.program import DelegateCall, JumpFalse, Kernel, Method, Move, Tensor
+from hazard.program import DelegateCall, JumpFalse, Kernel, Method, Tensor
 
 #: Reads of one method whose paths are replayed; further findings rest on the search alone.
 REPLAYS: Final = 400
@@ -58,6 +70,7 @@ class MethodAnalysis:
     counts: Counts = field(default_factory=Counts)
     proofs: dict[tuple[int, int], str] = field(default_factory=dict)
     unknown_operators: dict[str, tuple[int, int]] = field(default_factory=dict)
+    doubts: dict[int, tuple[int, int]] = field(default_factory=dict)  # instruction -> first read that it makes unknown
 
     @property
     def verdict(self) -> str:
@@ -182,7 +195,7 @@ class _Judge:
 
     def _reads(self) -> list[tuple[int, int]]:
         """(position, slot) of every read of tensor contents that can be executed, in program order."""
-        result = []
+        result: list[tuple[int, int]] = []
         for b in sorted(self.flow.order):
             block = self.flow.blocks[b]
             for position in range(block.start, block.end):
@@ -199,8 +212,7 @@ class _Judge:
         if not bad:
             return
         if slot in self.a.effects[position].may_writes:
-            self.uncertain.add((position, slot))
-            self._reason(f"{self.describe(position)}: whether it reads %{slot} is not known")
+            self.doubt_operand(position, slot)
             return
         if all(f[3] == UNKNOWN for f in bad):
             self._unknown_read(position, slot, bad)
@@ -229,7 +241,7 @@ class _Judge:
             self._shown = {}
             runs = explore(self.reaching, self.paths.believing)
             for run in runs:
-                told: set[tuple] = set()
+                told: set[tuple[int, int, int, int]] = set()
                 for seen in run.mismatches:
                     key = (seen.position, seen.slot, seen.expected[1], seen.seen[1])
                     if seen.expected != seen.seen and key not in told:
@@ -257,7 +269,13 @@ class _Judge:
         if (definer, overwriter) not in wanted and (definer, ELSEWHERE) in wanted:
             overwriter = ELSEWHERE  # the bytes were never those of the value, whoever wrote them last
         token = Token(
-            seen.object, definer, frozenset(), overwriter, EXACT if overlap else APPROXIMATE, seen.expected[0], seen.seen[0]
+            seen.object,
+            definer,
+            frozenset(),
+            overwriter,
+            EXACT if overlap else APPROXIMATE,
+            seen.expected[0],
+            seen.seen[0],
         )
         path = Path((), token, seen.call, exact and overlap)
         self._add_conflict(position, slot, path, run, seen, pairs, certain=exact and overlap)
@@ -390,7 +408,9 @@ class _Judge:
             return
         use = self.place(position, slot, obj, 1)
         define = self.place(0, obj, obj, None, operator="nothing")
-        self.a.conflicts.append(Conflict(Kind.UNINITIALIZED, use, define, None, (define,), (), True, None, persistent=True))
+        self.a.conflicts.append(
+            Conflict(Kind.UNINITIALIZED, use, define, None, (define,), (), True, None, persistent=True)
+        )
 
     # --- collisions ---------------------------------------------------------------------------------------------------
 
@@ -399,6 +419,7 @@ class _Judge:
         if c.quality == UNKNOWN:
             self.uncertain.add(key)
             self._reason(f"{self.describe(c.position)}: its effect on %{c.victim} is not known")
+            self.a.doubts.setdefault(c.position, key)
             return
         facts = self.reaching.reads.get(key, set())
         objects = {f[0] for f in facts}
@@ -446,10 +467,17 @@ class _Judge:
 
     # --- what is not known --------------------------------------------------------------------------------------------
 
+    def doubt_operand(self, position: int, slot: int) -> None:
+        """A read by an instruction that may as well write the operand."""
+        self.uncertain.add((position, slot))
+        self.a.doubts.setdefault(position, (position, slot))
+        self._reason(f"{self.describe(position)}: whether it reads %{slot} is not known")
+
     def _unknown_read(self, position: int, slot: int, bad: set[Fact]) -> None:
         self.uncertain.add((position, slot))
         for fact in sorted(bad):
             if fact[2] >= 0 and not self.a.effects[fact[2]].known:
+                self.a.doubts.setdefault(fact[2], (position, slot))
                 self._reason(
                     f"{self.describe(fact[2])}: its effect is not known, and %{slot} is read at {self.describe(position)}"
                 )
@@ -486,33 +514,17 @@ class _Judge:
     def describe(self, position: int) -> str:
         """``[12] aten::clone.out``."""
         index = self.site(position)[1]
-        name = kernel_name(self.flow, position)
+        name = operator_at(self.flow, position)
         return f"[{index}] {name}" if index is not None else name
 
     def place(
         self, position: int, slot: int | None, obj: int | None, call: int | None, operator: str | None = None
     ) -> Place:
-        chain, index = self.site(position)
-        step = self.flow.code[position] if 0 <= position < len(self.flow.code) else None
-        origin = None if step is None or isinstance(step, Stage | Use) else step.origin
-        arena, offset, nbytes, name, fqn = None, 0, 0, None, None
-        if obj is not None:
-            value = self.method.values[obj]
-            if isinstance(value, Tensor):
-                nbytes, fqn = value.nbytes, value.fqn
-                if value.planned:
-                    arena, offset = value.planned.arena, value.planned.offset
-        if slot is not None and isinstance(value := self.method.values[slot], Tensor):
-            name = value.name
-            fqn = fqn or value.fqn
-        return Place(
-            position, chain, index, call, operator or kernel_name(self.flow, position), slot, arena, offset, nbytes,
-            origin, name, fqn,
-        )  # fmt: skip
+        return place_at(self.flow, position, slot, obj, call, operator)
 
     def definition(self, definer: int, obj: int, slot: int, call: int | None) -> Place | None:
         """Where the value that a read of ``slot`` expects was made."""
-        if definer == LOAD or definer == FILL:
+        if definer in (LOAD, FILL):
             word = "initial state" if definer == LOAD else "nothing"
             return Place(
                 -1, 0, None, None, word, obj, *self._bytes(obj), None, self._name(obj), self.method.tensor(obj).fqn
@@ -565,9 +577,3 @@ class _Judge:
         if seen is not None:
             space, low, high = self.regions.space[seen.object], seen.low, seen.high
         return Witness(path.call, tuple(told), space if space > 0 else None, low, high, seen is not None)
-
-
-def moves_into(flow: Flow, slots: Iterable[int]) -> set[int]:
-    """Targets of moves whose source is one of ``slots``."""
-    wanted = set(slots)
-    return {step.target for step in flow.code if isinstance(step, Move) and step.source in wanted}

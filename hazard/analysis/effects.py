@@ -33,7 +33,8 @@ class Effect:
 
     ``reads``: contents. ``shapes``: sizes and dtype only. ``writes``: defines the whole tensor. ``updates``: may write
     any of its bytes and keeps the others. ``may_writes``: may write, or may be left alone, because the effect is not
-    known. ``appends``: rows are added, the slot of the row index is ``row``. ``scalars``: slots of numbers defined.
+    known. ``appends``: rows are added, the slot of the row index is ``row``. ``frees``: the bytes are given back.
+    ``scalars``: slots of numbers defined.
     ``points``: (target, source) of a data pointer set at run time. ``undefined``: the written contents mean nothing.
     ``elementwise``: may write exactly over an operand. ``known``: False when the effect is a guess. ``partial``: the
     operand is read in part only.
@@ -45,6 +46,7 @@ class Effect:
     updates: tuple[int, ...] = ()
     may_writes: tuple[int, ...] = ()
     appends: tuple[int, ...] = ()
+    frees: tuple[int, ...] = ()
     row: int | None = None
     scalars: tuple[int, ...] = ()
     points: tuple[int, int] | None = None
@@ -90,7 +92,9 @@ def effect_of(method: Method, instruction: Instruction, declared: Declarations) 
             return _delegate(method, args, outputs)
         case JumpFalse(condition, _) if method.is_tensor(condition):
             return Effect(reads=(condition,))
-        case Move() | Alias() | Free() | JumpFalse():
+        case Free(value):
+            return Effect(frees=method.tensors_of(value))
+        case Move() | Alias() | JumpFalse():
             return NOTHING
     raise TypeError(instruction)
 
@@ -135,7 +139,9 @@ def _kernel(method: Method, operator: str, args: tuple[int, ...], declaration: D
         return Effect(reads=operands, may_writes=() if known else operands, known=known, pure=False)
     written = set(outs)
     operands_list = [s for a in args[:-1] for s in method.tensors_of(a) if s not in written]
-    updates = [args[i] for i in operators.CUSTOM_UPDATES.get(operator, ()) if i < len(args) and method.is_tensor(args[i])]
+    updates = [
+        args[i] for i in operators.CUSTOM_UPDATES.get(operator, ()) if i < len(args) and method.is_tensor(args[i])
+    ]
     shapes: list[int] = []
     if name in operators.SHAPE_READERS and args[0] not in written:
         shapes = list(method.tensors_of(args[0]))
@@ -190,7 +196,7 @@ def _primitive(method: Method, name: str, args: tuple[int, ...]) -> Effect:
 
 def _declared(method: Method, args: tuple[int, ...], declaration: Declaration) -> Effect:
     def pick(positions: tuple[int, ...]) -> list[int]:
-        found = []
+        found: list[int] = []
         for p in positions:
             if -len(args) <= p < len(args):
                 found.extend(method.tensors_of(args[p]))

@@ -60,9 +60,7 @@ UNDEFINED: Final = frozenset(
 OVERWRITES: Final = frozenset("copy_ fill_ zero_ normal_ uniform_ bernoulli_ random_ exponential_".split())
 
 #: Namespaces whose out variants write their results and nothing else.
-FUNCTIONAL_NAMESPACES: Final = frozenset(
-    "aten dim_order_ops quantized_decomposed et_copy executorch_prim".split()
-)
+FUNCTIONAL_NAMESPACES: Final = frozenset("aten dim_order_ops quantized_decomposed et_copy executorch_prim".split())
 
 #: Custom operators that ExecuTorch itself ships and that do more than write their results, by positions of the schema
 #: (``extension/llm/custom_ops`` upstream): which arguments they change in part.

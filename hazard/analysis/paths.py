@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from hazard.analysis.beliefs import Beliefs, Believing
 from hazard.analysis.effects import Effect
@@ -38,7 +38,7 @@ class Token:
     call: int  # in which call it was defined
     overwritten_in: int = 0
 
-    def key(self) -> tuple:
+    def key(self) -> tuple[Any, ...]:
         """All but the numbers of the calls."""
         return (self.object, self.definer, self.slots, self.overwriter, self.quality)
 
@@ -152,7 +152,7 @@ class _Search:
         starts = self._starts(facts)
         self.starts = starts
         objects = {o for o, _ in starts}
-        self.events: dict[int, dict[int, list[tuple]]] = {}
+        self.events: dict[int, dict[int, list[tuple[Any, ...]]]] = {}
         write_blocks: set[int] = set()
         for p, t, obj in paths.relevant_writes(objects):
             self._event(p, ("write", t, obj))
@@ -172,7 +172,7 @@ class _Search:
         self.to_write = paths.distance(frozenset(write_blocks) or frozenset({self.target_block}))
         self.to_goal = paths.distance(frozenset({self.target_block}))
 
-    def _event(self, position: int, event: tuple) -> None:
+    def _event(self, position: int, event: tuple[Any, ...]) -> None:
         block = self.events.setdefault(self.flow.block_of[position], {})
         events = block.setdefault(position, [])
         if event not in events:
@@ -248,9 +248,9 @@ class _Search:
             if definer in (LOAD, FILL):
                 start_tokens.append(Token(obj, definer, self.paths.meaning(obj, obj), INTACT, EXACT, 0))
         # node: (block, call, token, beliefs); parent links give the path back
-        heap: list[tuple[int, int, int, tuple]] = []
+        heap: list[tuple[int, int, int, tuple[Any, ...]]] = []
         parents: list[tuple[int, tuple[int, bool | None] | None]] = []
-        seen: set[tuple] = set()
+        seen: set[tuple[Any, ...]] = set()
         ticket = 0
         for token in start_tokens:
             estimate = self._estimate(0, token)
@@ -353,7 +353,7 @@ class _Search:
             return False
         return token.overwriter != INTACT
 
-    def _apply(self, position: int, events: list[tuple], tokens: list[Token | None], call: int) -> list[Token | None]:
+    def _apply(self, position: int, events: list[tuple[Any, ...]], tokens: list[Token | None], call: int) -> list[Token | None]:
         result: dict[Token | None, None] = {}
         effect = self.reaching.effects[position]
         for token in tokens:
@@ -393,7 +393,7 @@ class _Search:
         return [_with(token, rest | {target})]
 
     def _write(
-        self, position: int, effect: Effect, writes: list[tuple], token: Token, call: int, same_bytes: bool
+        self, position: int, effect: Effect, writes: list[tuple[Any, ...]], token: Token, call: int, same_bytes: bool
     ) -> list[Token]:
         regions = self.reaching.regions
         slots = token.slots
@@ -406,10 +406,18 @@ class _Search:
                     slots = slots - {t}
                 elif t in effect.updates or t in effect.appends:
                     results.append(
-                        Token(obj, position, frozenset({t}), token.overwriter, token.quality, token.call, token.overwritten_in)
+                        Token(
+                            obj,
+                            position,
+                            frozenset({t}),
+                            token.overwriter,
+                            token.quality,
+                            token.call,
+                            token.overwritten_in,
+                        )
                     )
                     slots = slots - {t}
-                else:  # may be written: both it and the old value remain possible
+                elif t in effect.may_writes:  # may be written: both it and the old value remain possible
                     results.append(Token(obj, position, frozenset({t}), INTACT, UNKNOWN, call))
             if not same_bytes and regions.overlap(obj, token.object):
                 if t in effect.may_writes:
@@ -459,9 +467,7 @@ class _Search:
 def _with(token: Token, slots: frozenset[int]) -> Token:
     if slots == token.slots:
         return token
-    return Token(
-        token.object, token.definer, slots, token.overwriter, token.quality, token.call, token.overwritten_in
-    )
+    return Token(token.object, token.definer, slots, token.overwriter, token.quality, token.call, token.overwritten_in)
 
 
 def _without(token: Token, slots: frozenset[int]) -> Token | None:

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from hazard.analysis.flow import Stage
 from hazard.analysis.operators import COMPARISONS, base_name, namespace
 from hazard.analysis.reaching import FILL, INTACT, LOAD, Reaching
-from hazard.analysis.flow import Stage
 from hazard.program import Dynamism, JumpFalse, Kernel, NumberList, Scalar, Tensor, TensorList
 
-Formula = tuple  # ("atom", n) | ("not", f) | ("and"|"or"|"xor", f, g) | ("cmp", n, m, answers, is_float)
+Key = tuple[Any, ...]
+Formula = tuple[Any, ...]  # ("atom", n) | ("not", f) | ("and"|"or"|"xor", f, g) | ("cmp", n, m, answers, is_float)
 
 _MAX_DEPTH: Final = 60
 _NEGATIONS: Final = ("logical_not", "bitwise_not", "sym_not")
@@ -27,7 +28,9 @@ _CONNECTIVES: Final = {
     "logical_and": "and", "bitwise_and": "and", "logical_or": "or", "bitwise_or": "or", "logical_xor": "xor",
     "bitwise_xor": "xor",
 }  # fmt: skip
-_COPIES: Final = frozenset("clone alias_copy view_copy _clone_dim_order lift_fresh_copy detach_copy unsqueeze_copy".split())
+_COPIES: Final = frozenset(
+    "clone alias_copy view_copy _clone_dim_order lift_fresh_copy detach_copy unsqueeze_copy".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Literal:
 @dataclass(frozen=True, slots=True)
 class _Term:
     number: int
-    key: tuple
+    key: Key
     loops: frozenset[int]
     dependent: bool  # on an input or on state
     one: bool  # a single element
@@ -60,7 +63,7 @@ class Predicates:
     def __init__(self, reaching: Reaching) -> None:
         self.reaching = reaching
         self.method = reaching.method
-        self._terms: dict[tuple, _Term] = {}
+        self._terms: dict[Key, _Term] = {}
         self._by_number: list[_Term] = []
         self._definitions: dict[tuple[int, int], _Term] = {}
         self.literals: dict[int, Literal | None] = {}
@@ -69,7 +72,7 @@ class Predicates:
             if isinstance(step, JumpFalse):
                 self.literals[position] = self._literal(position, step.condition)
 
-    def term_key(self, number: int) -> tuple:
+    def term_key(self, number: int) -> Key:
         """The structure behind a value number, for the solver."""
         return self._by_number[number].key
 
@@ -85,7 +88,7 @@ class Predicates:
             formula, positive = formula[1], not positive
         return Literal(formula, positive, term.loops, term.dependent)
 
-    def _intern(self, key: tuple, loops: frozenset[int], dependent: bool, one: bool, dtype: str) -> _Term:
+    def _intern(self, key: Key, loops: frozenset[int], dependent: bool, one: bool, dtype: str) -> _Term:
         term = self._terms.get(key)
         if term is None:
             term = _Term(len(self._by_number), key, loops, dependent, one, dtype)
@@ -116,7 +119,7 @@ class Predicates:
             if isinstance(value, Tensor) and value.is_constant:
                 return self._intern(("data", str(value.placement), dtype, value.sizes), none, False, one, dtype)
             if isinstance(value, NumberList):
-                items: tuple = value.items
+                items: Key = value.items
                 if value.kind == "ints":
                     items = tuple(self._read(position, int(i), depth + 1).number for i in items)
                 return self._intern((value.kind, items), self._loops_at(position), False, False, "")
@@ -171,7 +174,7 @@ class Predicates:
                 dependent |= part.dependent
             which = effect.writes.index(obj) if obj in effect.writes else -1
             loops |= self._loops_at(definer)
-            key = ("op", step.operator, which, tuple(operands), dtype)
+            key: Key = ("op", step.operator, which, tuple(operands), dtype)
             if which < 0 and effect.writes:
                 key = ("definition", definer, obj)
             term = self._intern(key, loops, dependent, one, dtype)
@@ -192,7 +195,12 @@ class Predicates:
                 return _negate(self._formula(parts[0]))
             if name in _CONNECTIVES and len(parts) == 2 and truths:
                 return (_CONNECTIVES[name], self._formula(parts[0]), self._formula(parts[1]))
-            if (name in _COPIES or name == "_local_scalar_dense") and parts and parts[0].one and parts[0].dtype == "bool":
+            if (
+                (name in _COPIES or name == "_local_scalar_dense")
+                and parts
+                and parts[0].one
+                and parts[0].dtype == "bool"
+            ):
                 return self._formula(parts[0])
             if name in COMPARISONS and len(parts) == 2 and all(p.one for p in parts):
                 known = namespace(key[1]) in ("aten", "executorch_prim")
@@ -216,7 +224,7 @@ class Predicates:
             answers = frozenset({"<": ">", ">": "<"}.get(x, x) for x in answers)
         return ("cmp", left, right, answers, is_float)
 
-    def _operand(self, term: _Term, other: str) -> tuple | None:
+    def _operand(self, term: _Term, other: str) -> Key | None:
         """A number of the solver: ("n", value number) or ("c", constant as the kernel sees it)."""
         if term.key[0] != "const":
             return ("n", term.number)

@@ -63,9 +63,7 @@ class Collision:
 class Reaching:
     """The solution. ``reads`` and ``contents`` map (position, slot) to what reaches the read."""
 
-    def __init__(
-        self, flow: Flow, effects: list[Effect], regions: Regions, roles: Roles, scalars: Scalars
-    ) -> None:
+    def __init__(self, flow: Flow, effects: list[Effect], regions: Regions, roles: Roles, scalars: Scalars) -> None:
         self.flow, self.effects, self.regions, self.roles, self.scalars = flow, effects, regions, roles, scalars
         self.method: Method = flow.method
         self.reads: dict[tuple[int, int], set[Fact]] = {}
@@ -130,7 +128,7 @@ class Reaching:
                 value = self.method.values[slot]
                 if isinstance(value, Tensor) and value.dynamism is Dynamism.STATIC:
                     kills.extend(self._views_at.get(self.regions.region(slot), ()))
-        for slot in (*effect.updates, *effect.appends, *effect.may_writes):
+        for slot in (*effect.updates, *effect.appends, *effect.may_writes, *effect.frees):
             if slot in moved:
                 uses.append(slot)
         kills.extend(effect.scalars)
@@ -319,7 +317,7 @@ class Reaching:
         step = self.flow.code[position]
         for slot in self._uses[position]:
             self._record(position, slot, state, contents)
-        if effect.writes or effect.updates or effect.appends or effect.may_writes:
+        if effect.writes or effect.updates or effect.appends or effect.may_writes or effect.frees:
             self._write(position, effect, state, contents)
         elif isinstance(step, Move):
             if self._tracked(step.target):
@@ -368,8 +366,12 @@ class Reaching:
     def _write(self, position: int, effect: Effect, state: State, contents: Contents) -> None:
         targets: list[tuple[int, tuple[int, ...], str]] = []
         for kind, slots in (
-            ("write", effect.writes), ("update", effect.updates), ("append", effect.appends), ("may", effect.may_writes),
-        ):  # fmt: skip
+            ("write", effect.writes),
+            ("update", effect.updates),
+            ("append", effect.appends),
+            ("may", effect.may_writes),
+            ("free", effect.frees),
+        ):
             for slot in slots:
                 objects = tuple(dict.fromkeys(f[0] for f in self._facts(state, slot)))
                 targets.append((slot, objects, kind))
@@ -394,7 +396,7 @@ class Reaching:
             elif kind == "append":
                 facts = dict.fromkeys((o, position, w, q) for o, _, w, q in inherited[slot])
                 state[slot] = tuple(facts) or ((slot, position, INTACT, EXACT),)
-            else:
+            elif kind == "may":
                 own = tuple((o, position, INTACT, UNKNOWN) for o in objects)
                 state[slot] = tuple(dict.fromkeys((*inherited[slot], *own)))
 
@@ -415,7 +417,7 @@ class Reaching:
             hit = [
                 s
                 for s in candidates
-                if s != writer
+                if (s != writer or kind == "free")
                 and s not in redefined
                 and any(space[f[0]] == area and low[f[0]] < end and first < high[f[0]] for f in state[s])
             ]
@@ -442,7 +444,12 @@ class Reaching:
     def _overlay(self, position: int, writer: int, objects: tuple[int, ...], kind: str, contents: Contents) -> None:
         regions = self.regions
         value = self.method.values[writer]
-        weak = kind != "write" or len(objects) > 1 or not isinstance(value, Tensor) or value.dynamism is not Dynamism.STATIC
+        weak = (
+            kind != "write"
+            or len(objects) > 1
+            or not isinstance(value, Tensor)
+            or value.dynamism is not Dynamism.STATIC
+        )
         for obj in objects:
             candidates: Iterable[int] = contents
             if len(contents) > SCAN_LIMIT:

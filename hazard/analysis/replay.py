@@ -94,7 +94,7 @@ class _Memory:
         return result
 
 
-# Chooses the outcome of a jump that nothing else decides: (call, position, how often met in this call) -> predicate holds
+# Decides a jump that nothing else decides: (call, position, how often met in this call) -> whether it holds
 Policy = Callable[[int, int, int], bool]
 
 
@@ -329,6 +329,9 @@ class _Run:
                 self.slots[slot] = (obj, pieces)
             else:
                 self.slots[slot] = (obj, [(low, high, expected)])
+        for slot in effect.frees:
+            space, low, high = self.regions.region(self.entry(slot)[0])
+            self.memory_of(space).write(low, high, (self.call, position, slot))
         for slot in effect.updates:
             self.update(position, slot)
         for slot in effect.appends:

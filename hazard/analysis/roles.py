@@ -18,7 +18,6 @@ from hazard.program import (
     Constant,
     DelegateCall,
     Dynamism,
-    Kernel,
     Method,
     Move,
     Planned,
@@ -308,19 +307,3 @@ def _cannot_be_view(method: Method, slot: int, regions: Regions, owners: dict[Re
     if value.fqn is not None:
         return False
     return owners.get(regions.region(slot), set()) <= {slot}
-
-
-def kernel_name(flow: Flow, position: int) -> str:
-    """A word for what stands at a position: the operator, ``delegate X``, ``move`` and so on."""
-    step = flow.code[position]
-    match step:
-        case Kernel(operator, _):
-            return operator
-        case DelegateCall(delegate):
-            names = flow.method.delegates
-            return f"delegate {names[delegate]}" if delegate < len(names) else "delegate"
-        case Stage():
-            return "input"
-        case Use():
-            return "output"
-    return type(step).__name__.lower()

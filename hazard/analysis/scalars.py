@@ -25,6 +25,7 @@ class _Equal:
 
     other: int
 
+
 _ARITHMETIC: dict[str, Callable[..., Number]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -55,7 +56,12 @@ def evaluate(
     if name == "sym_size" and len(step.args) == 3:
         tensor, dim = method.values[step.args[0]], number(step.args[1])
         static = isinstance(tensor, Tensor) and tensor.dynamism is Dynamism.STATIC and step.args[0] not in moved
-        if static and isinstance(dim, int) and isinstance(tensor, Tensor) and -len(tensor.sizes) <= dim < len(tensor.sizes):
+        if (
+            static
+            and isinstance(dim, int)
+            and isinstance(tensor, Tensor)
+            and -len(tensor.sizes) <= dim < len(tensor.sizes)
+        ):
             return tensor.sizes[dim]
         return None
     if space != "executorch_prim" or name not in _ARITHMETIC:

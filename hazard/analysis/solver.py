@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from hazard.analysis.predicates import Formula
+from hazard.analysis.predicates import Formula, Key
 
 RESOURCE_LIMIT: Final = 2_000_000
 
@@ -64,7 +64,7 @@ class _Encoder:
                 return self._comparison(a, b, answers, is_float)
         raise TypeError(formula)
 
-    def _comparison(self, a: tuple, b: tuple, answers: frozenset[str], is_float: bool) -> Any:
+    def _comparison(self, a: Key, b: Key, answers: frozenset[str], is_float: bool) -> Any:
         z3 = self.z3
         x, y = self._number(a, is_float), self._number(b, is_float)
         cases = []
@@ -80,7 +80,7 @@ class _Encoder:
         unordered = z3.Or([z3.Bool(f"nan{n[1]}") for n in (a, b) if n[0] == "n"])
         return z3.Or(z3.And(z3.Not(unordered), holds), z3.And(unordered, z3.BoolVal("?" in answers)))
 
-    def _number(self, operand: tuple, is_float: bool) -> Any:
+    def _number(self, operand: Key, is_float: bool) -> Any:
         z3 = self.z3
         kind, payload = operand
         if kind == "c":

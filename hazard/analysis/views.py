@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hazard.analysis.conflicts import Conflict, Kind, Place
-from hazard.analysis.reaching import FILL, LOAD, Content, Reaching
+from hazard.analysis.reaching import FILL, LOAD, Content
 from hazard.program import Tensor
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def judge_views(judge: _Judge) -> set[tuple[int, int]]:
     """Judges all reads of presumed views; returns those that rest on an assumption."""
     reaching = judge.reaching
     reads: Reads = {}
-    real = set()
+    real: set[tuple[int, int]] = set()
     for b in judge.flow.order:
         block = judge.flow.blocks[b]
         for position in range(block.start, block.end):
@@ -92,8 +92,7 @@ class _View:
             if key not in self.real:
                 continue
             if self.view in judge.a.effects[position].may_writes:
-                judge.uncertain.add(key)
-                judge._reason(f"{judge.describe(position)}: whether it reads %{self.view} is not known")
+                judge.doubt_operand(position, self.view)
                 continue
             answer = judge.paths.to_position(position)
             if not answer.paths:
@@ -102,8 +101,16 @@ class _View:
             judge.hazardous.add(key)
             judge.a.conflicts.append(
                 Conflict(
-                    Kind.UNWRITTEN, judge.place(position, self.view, self.view, path.call), None, None, (), (),
-                    path.exact, judge.witness(None, path, None, self.view), view=True, moved_region=self.on_moved,
+                    Kind.UNWRITTEN,
+                    judge.place(position, self.view, self.view, path.call),
+                    None,
+                    None,
+                    (),
+                    (),
+                    path.exact,
+                    judge.witness(None, path, None, self.view),
+                    view=True,
+                    moved_region=self.on_moved,
                 )  # fmt: skip
             )
 
@@ -151,8 +158,7 @@ class _View:
         if key not in self.real or key in judge.hazardous:
             return
         if self.view in judge.a.effects[position].may_writes:
-            judge.uncertain.add(key)
-            judge._reason(f"{judge.describe(position)}: whether it reads %{self.view} is not known")
+            judge.doubt_operand(position, self.view)
             return
         answer = judge.paths.to_position(position)
         if not answer.paths and answer.exhausted:
@@ -167,7 +173,9 @@ class _View:
             definer, slot = next(iter(roots.values()))
             define = judge.definition(definer, slot, slot, None) if definer != FILL else None
         base = next(iter(roots.values()), None)
-        foreign = [d for d, s in writers if base is None or self.roles.root.get(s, s) != self.roles.root.get(base[1], base[1])]
+        foreign = [
+            d for d, s in writers if base is None or self.roles.root.get(s, s) != self.roles.root.get(base[1], base[1])
+        ]
         clobbers = tuple(judge.writer(d, self.view, None) for d in dict.fromkeys(foreign))
         unwritten = problem == "fill" or self.on_moved or define is None
         judge.hazardous.add(key)
@@ -211,8 +219,16 @@ class _View:
                 judge.hazardous.add(key)
                 judge.a.conflicts.append(
                     Conflict(
-                        Kind.STALE, use, define, clobber, (define,) if define else (), (clobber,), False, None,
-                        view=True, approximations=("what a view without instruction is a view of",),
+                        Kind.STALE,
+                        use,
+                        define,
+                        clobber,
+                        (define,) if define else (),
+                        (clobber,),
+                        False,
+                        None,
+                        view=True,
+                        approximations=("what a view without instruction is a view of",),
                     )  # fmt: skip
                 )
                 break
@@ -229,9 +245,7 @@ class _Between:
             loops = set(flow.loops_of.get(flow.block_of[p], ()))
             common = loops if common is None else common & loops
         cut = {(latch, flow.loops[i].header) for i in common or () for latch in flow.loops[i].latches}
-        self.successors = {
-            b: [t for t, _ in flow.blocks[b].successors if (b, t) not in cut] for b in flow.order
-        }
+        self.successors = {b: [t for t, _ in flow.blocks[b].successors if (b, t) not in cut] for b in flow.order}
         self._reached: dict[int, set[int]] = {}
 
     def _from(self, block: int) -> set[int]:
@@ -251,6 +265,3 @@ class _Between:
         """Whether ``then`` can follow ``first`` in the same instance."""
         a, b = self.flow.block_of[first], self.flow.block_of[then]
         return (a == b and first < then) or b in self._from(a)
-
-
-__all__ = ["Reaching", "judge_views"]

@@ -1,0 +1,364 @@
+"""Where everybody can live: offsets for groups of tensors whose interference is known.
+
+Several allocators look for the smallest arena and the best answer is taken. On a straight line of code interference is
+overlap of lifetimes, which is what the allocators of the field solve (``omnimalloc``, optional: `pip install
+'hazard[fix]'`); branches that exclude each other make it a general graph, for which lifetimes are only a safe
+relaxation, so that a first-fit search on the graph itself stands beside them. z3 settles small cases for good.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hazard.program import Arena, Planned, Program, Tensor
+from hazard.repair.interference import Demand, bits, mask_of
+
+#: Groups up to which z3 is asked for the optimum, where the lower bound has not been reached.
+EXACT_LIMIT: Final = 18
+#: Deterministic limit of z3's work for one arena.
+Z3_LIMIT: Final = 20_000_000
+#: Seconds that the library's search may take for one arena; it ends earlier when it has proved its answer.
+SEARCH_SECONDS: Final = 2.0
+#: Attempts of the improvement of an order, divided by the number of groups.
+ATTEMPTS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaPlan:
+    """One arena of one method: sizes in bytes. ``bound``: no plan can be smaller; ``optimal``: none is, proved.
+
+    ``how`` names the allocator whose answer this is. ``separate`` is the size with no sharing at all.
+    """
+
+    method: str
+    arena: int
+    shipped: int
+    size: int
+    bound: int
+    separate: int
+    optimal: bool
+    how: str
+
+
+@dataclass(slots=True)
+class Placement:
+    """New offsets in bytes by (method index, slot), the sizes of all arenas by (method index, arena), and how good."""
+
+    offsets: dict[tuple[int, int], int]
+    sizes: dict[tuple[int, int], int]
+    arenas: list[ArenaPlan]
+
+    @property
+    def size(self) -> int:
+        return sum(self.sizes.values())
+
+
+def omnimalloc_missing() -> str | None:
+    """What to install, if the allocator library is not there."""
+    from importlib.util import find_spec
+
+    if find_spec("omnimalloc") is not None:
+        return None
+    return "omnimalloc is not installed, arenas may be larger than need be: pip install 'hazard[fix]'"
+
+
+def place(demand: Demand) -> Placement:
+    """A hazard-free placement of all groups, each arena on its own."""
+    offsets: dict[int, int] = {}
+    how: dict[tuple[int, int], tuple[str, bool, int]] = {}
+    for arena in sorted({g.arena for g in demand.groups}):
+        _place_arena(demand, arena, offsets, how)
+    if wrong := clashes(demand, offsets):
+        raise AssertionError(f"placement is wrong: groups {wrong[0]} share bytes")
+    return _result(demand, offsets, how)
+
+
+def _place_arena(
+    demand: Demand, arena: int, offsets: dict[int, int], how: dict[tuple[int, int], tuple[str, bool, int]]
+) -> None:
+    unit = demand.alignment
+    here = [g for g in demand.groups if g.arena == arena]
+    # State first, at the bottom: it excludes everybody from its bytes for ever.
+    fixed = {g.index: g.offset // unit for g in here if g.pinned}
+    state = [g.index for g in here if g.persistent and not g.pinned]
+    _first_fit(demand, state, fixed)
+    floor = max((fixed[i] + demand.units(i) for i in fixed), default=0)
+    kept = sum(demand.units(i) for i in fixed)
+    rest = [g for g in here if g.index not in fixed]
+    placed = dict(fixed)
+    for m in range(len(demand.lives)):
+        own = [g.index for g in rest if m in g.methods]
+        if not own:
+            how[m, arena] = ("kept" if fixed else "none", True, kept)
+            continue
+        bound = _clique(demand, m, mask_of(own))
+        simple = _first_fit(demand, _by_size(demand, own), dict(fixed))
+        best, name, optimal = _best(demand, m, own, bound, mask_of(fixed))
+        above = {i: o + floor for i, o in best.items()}
+        # Holes between pinned state are usable by first fit only.
+        if _peak(demand, simple, own) < _peak(demand, above, own):
+            above, name, optimal = {i: simple[i] for i in own}, "first fit", False
+        placed.update(above)
+        interfering = mask_of(i for i in fixed if m in demand.groups[i].methods)
+        ours = sum(demand.units(i) for i in bits(interfering)) if demand.lives[m].written else 0
+        how[m, arena] = (name, optimal, max(ours + bound, bound))
+    offsets.update({i: o * unit for i, o in placed.items()})
+
+
+def _result(demand: Demand, offsets: dict[int, int], how: dict[tuple[int, int], tuple[str, bool, int]]) -> Placement:
+    slots: dict[tuple[int, int], int] = {}
+    ends: dict[tuple[int, int], int] = {}
+    separate: dict[tuple[int, int], int] = {}
+    for group in demand.groups:
+        base = offsets[group.index]
+        for m in group.methods:
+            separate[m, group.arena] = separate.get((m, group.arena), 0) + demand.units(group.index) * demand.alignment
+        for m, slot, above in group.members:
+            slots[m, slot] = base + above
+            end = base + above + demand.program.methods[m].tensor(slot).nbytes
+            end = -(-end // demand.alignment) * demand.alignment
+            ends[m, group.arena] = max(ends.get((m, group.arena), 0), end)
+    sizes: dict[tuple[int, int], int] = {}
+    plans = []
+    for m, method in enumerate(demand.program.methods):
+        for arena in sorted({*method.arenas, *(a for n, a in ends if n == m)}):
+            padding = demand.padding.get((m, arena), 0)
+            sizes[m, arena] = ends.get((m, arena), 0) + padding
+            if (m, arena) not in ends:
+                continue
+            name, optimal, bound = how[m, arena]
+            low = bound * demand.alignment + padding
+            shipped = method.arenas[arena].size if arena in method.arenas else 0
+            optimal = optimal or sizes[m, arena] == low
+            plans.append(
+                ArenaPlan(
+                    method.name, arena, shipped, sizes[m, arena], low, separate[m, arena] + padding, optimal, name
+                )
+            )
+    return Placement(slots, sizes, plans)
+
+
+def placed_program(program: Program, placement: Placement) -> Program:
+    """The program with the placement: regions and arena sizes are new, everything else is what it was."""
+    methods = []
+    for m, method in enumerate(program.methods):
+        values = list(method.values)
+        for (n, slot), offset in placement.offsets.items():
+            if n == m:
+                value = values[slot]
+                assert isinstance(value, Tensor)
+                assert isinstance(value.placement, Planned)
+                values[slot] = replace(value, placement=Planned(value.placement.arena, offset))
+        arenas = {
+            a: Arena(size, method.arenas[a].device if a in method.arenas else None)
+            for (n, a), size in sorted(placement.sizes.items())
+            if n == m
+        }
+        methods.append(replace(method, values=tuple(values), arenas=arenas))
+    return Program(tuple(methods))
+
+
+# --- lower bound ------------------------------------------------------------------------------------------------------
+
+
+def _clique(demand: Demand, m: int, own: int) -> int:
+    """Units that groups of ``own`` need which all interfere with each other; the heaviest such set found."""
+    weight = {i: demand.units(i) for i in bits(own)}
+    best = max(weight.values(), default=0)
+    seen: set[int] = set()
+    moments = []
+    for moment in demand.moments[m]:
+        there = moment & own
+        if there and there not in seen:
+            seen.add(there)
+            moments.append((sum(weight[i] for i in bits(there)), there))
+    moments.sort(key=lambda pair: -pair[0])
+    for total, there in moments:
+        if total <= best:
+            break
+        best = max(best, _clique_within(demand, there, weight))
+    return best
+
+
+def _clique_within(demand: Demand, among: int, weight: dict[int, int]) -> int:
+    members = sorted(bits(among), key=lambda i: -weight[i])
+    best = 0
+    # From several starts, since the heaviest group need not be in the heaviest clique.
+    for start in members[:8]:
+        clique, total, left = 1 << start, weight[start], among & demand.edges[start]
+        for i in members:
+            if left >> i & 1:
+                clique |= 1 << i
+                total += weight[i]
+                left &= demand.edges[i]
+        best = max(best, total)
+        if clique == among:
+            break
+    return best
+
+
+# --- allocators -------------------------------------------------------------------------------------------------------
+
+
+def _peak(demand: Demand, offsets: dict[int, int], own: Iterable[int]) -> int:
+    return max((offsets[i] + demand.units(i) for i in own), default=0)
+
+
+def _first_fit(demand: Demand, order: Sequence[int], placed: dict[int, int]) -> dict[int, int]:
+    """Each group at the lowest offset that no interfering group has; adds to ``placed`` and returns it. In units."""
+    done = mask_of(placed)
+    for i in order:
+        size = demand.units(i)
+        taken = sorted((placed[j], placed[j] + demand.units(j)) for j in bits(demand.edges[i] & done))
+        at = 0
+        for low, high in taken:
+            if low - at >= size:
+                break
+            at = max(at, high)
+        placed[i] = at
+        done |= 1 << i
+    return placed
+
+
+def _by_size(demand: Demand, own: Sequence[int]) -> list[int]:
+    return sorted(own, key=lambda i: (-demand.units(i), demand.groups[i].first, i))
+
+
+def _best(
+    demand: Demand, m: int, own: Sequence[int], bound: int, fixed: int
+) -> tuple[dict[int, int], str, bool]:
+    """The smallest placement found, counted from 0; the name of the allocator; whether it is the optimum."""
+    best: dict[int, int] = {}
+    name = ""
+
+    def consider(found: dict[int, int], how: str) -> bool:
+        nonlocal best, name
+        if not best or _peak(demand, found, own) < _peak(demand, best, own):
+            best, name = found, how
+        return _peak(demand, best, own) <= bound
+
+    groups = demand.groups
+    orders: list[tuple[str, Callable[[int], tuple[float, ...]]]] = [
+        ("greedy by size", lambda i: (-demand.units(i), groups[i].first)),
+        ("greedy by area", lambda i: (-demand.units(i) * (groups[i].last - groups[i].first + 1), groups[i].first)),
+        ("greedy by duration", lambda i: (groups[i].first - groups[i].last, -demand.units(i))),
+        ("greedy by conflicts", lambda i: (-(demand.edges[i].bit_count() * demand.units(i)), groups[i].first)),
+        ("greedy by start", lambda i: (groups[i].first, -demand.units(i))),
+    ]
+    for how, key in orders:
+        if consider(_first_fit(demand, sorted(own, key=key), {}), how):
+            return best, name, True
+    interval = _is_interval(demand, own)
+    found, proved = _library(demand, own)
+    if found and (consider(found, "supermalloc") or (proved and interval and name == "supermalloc")):
+        return best, name, True
+    if not interval or not found:
+        improved = _improve(demand, own, bound, _peak(demand, best, own))
+        if improved and consider(improved, "order search"):
+            return best, name, True
+    if len(own) <= EXACT_LIMIT:
+        exact, proved = _exact(demand, own, bound, _peak(demand, best, own))
+        if exact:
+            consider(exact, "z3")
+        if proved:
+            return best, name, True
+    return best, name, False
+
+
+def _is_interval(demand: Demand, own: Sequence[int]) -> bool:
+    """Whether interference is the same as overlap of the groups' spans of positions."""
+    inside = mask_of(own)
+    pairs = sum((demand.edges[i] & inside).bit_count() for i in own) // 2
+    overlapping = 0
+    ends: list[int] = []
+    import bisect
+
+    for i in sorted(own, key=lambda i: demand.groups[i].first):
+        first, last = demand.groups[i].first, demand.groups[i].last
+        overlapping += len(ends) - bisect.bisect_left(ends, first)
+        bisect.insort(ends, last)
+        if overlapping > pairs:
+            return False
+    return overlapping == pairs
+
+
+def _library(demand: Demand, own: Sequence[int]) -> tuple[dict[int, int], bool]:
+    """omnimalloc's answer on the spans of positions, and whether it is the optimum for these; empty without it."""
+    try:
+        from omnimalloc import Allocation
+        from omnimalloc.allocators import SupermallocAllocator
+    except ImportError:
+        return {}, False
+    groups = demand.groups
+    allocations = tuple(Allocation(i, demand.units(i), groups[i].first, groups[i].last + 1) for i in own)
+    solver = SupermallocAllocator(timeout=SEARCH_SECONDS, num_threads=1)
+    result = solver.solve(allocations)
+    offsets = {int(a.id): int(a.offset) for a in result.allocations if a.offset is not None}
+    return offsets, bool(result.proved_optimal)
+
+
+def clashes(demand: Demand, offsets: dict[int, int]) -> list[tuple[int, int]]:
+    """Pairs of groups that interfere and share bytes under ``offsets`` (in bytes, by group)."""
+    found = []
+    for i, low in offsets.items():
+        for j in bits(demand.edges[i] & ((1 << i) - 1)):
+            other = offsets.get(j)
+            if other is not None and low < other + demand.groups[j].size and other < low + demand.groups[i].size:
+                found.append((j, i))
+    return found
+
+
+def _improve(demand: Demand, own: Sequence[int], bound: int, peak: int) -> dict[int, int]:
+    """Swaps in the order of first fit; deterministic."""
+    if len(own) < 3:
+        return {}
+    rng = random.Random(0)
+    order = _by_size(demand, own)
+    best: dict[int, int] = {}
+    height = _peak(demand, _first_fit(demand, order, {}), own)
+    for _ in range(min(400, ATTEMPTS // len(own))):
+        trial = list(order)
+        # A group that reaches the top is the one to place earlier.
+        now = _first_fit(demand, trial, {})
+        top = [k for k, i in enumerate(trial) if now[i] + demand.units(i) == height]
+        if not top:
+            break
+        k = rng.choice(top)
+        j = rng.randrange(len(trial))
+        trial.insert(min(j, k), trial.pop(k)) if rng.random() < 0.7 else trial.insert(j, trial.pop(k))
+        found = _first_fit(demand, trial, {})
+        reached = _peak(demand, found, own)
+        if reached <= height:
+            order, height = trial, reached
+            if reached < peak:
+                peak, best = reached, found
+                if peak <= bound:
+                    break
+    return best
+
+
+def _exact(demand: Demand, own: Sequence[int], bound: int, peak: int) -> tuple[dict[int, int], bool]:
+    """z3's answer below ``peak`` if there is one, and whether the best known answer is now proved to be the optimum."""
+    import z3
+
+    solver = z3.Optimize()
+    solver.set("rlimit", Z3_LIMIT)
+    at = {i: z3.Int(f"at_{i}") for i in own}
+    top = z3.Int("top")
+    solver.add(top >= bound, top < peak)
+    for n, i in enumerate(own):
+        solver.add(at[i] >= 0, at[i] + demand.units(i) <= top)
+        for j in own[:n]:
+            if demand.edges[i] >> j & 1:
+                solver.add(z3.Or(at[i] + demand.units(i) <= at[j], at[j] + demand.units(j) <= at[i]))
+    solver.minimize(top)
+    answer = solver.check()
+    if answer == z3.unsat:
+        return {}, True
+    if answer != z3.sat:
+        return {}, False
+    model = solver.model()
+    return {i: model[at[i]].as_long() for i in own}, True
