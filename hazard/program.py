@@ -237,10 +237,19 @@ class Arena:
     device: str | None = None
 
 
+#: Kinds of `Obstacle`.
+OBSTACLES: Final = ("unplanned", "storage")
+
+
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """A part of a planned graph that cannot become a program: ``what`` is a sentence, ``names`` are values without memory."""
+    """A part of a planned graph that cannot become a program as it is.
 
+    ``kind``: "unplanned" for values without memory, "storage" for storage that cannot be shared as it was asked for.
+    ``what`` is a sentence, ``names`` are the values concerned.
+    """
+
+    kind: str
     what: str
     origin: Origin
     names: tuple[str, ...] = ()

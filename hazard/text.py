@@ -9,12 +9,14 @@ begins a comment:
     method forward
       meaning graph                          # left out when it is the bytecode's own
       symbol s0 2..10                        # range of a size symbol; no upper bound: 2..
+      doubt "why no verdict can be proved"
+      obstacle unplanned "what" "name"       # what no program can hold, and the values concerned
       arena 1 : 64                           # id : bytes, then a device such as cuda:0 for other than host memory
       delegate 0 XnnpackBackend
       %0 = tensor f32[2,3] @ 1+16            # planned: arena 1, offset 16
       %1 = tensor f32[2] const 3             # constant data 3; const "key" for an entry of a .ptd file
       %2 = tensor f32[5] dynamic             # unplanned, sizes are upper bounds; `unbound` has no bound
-      %3 = tensor f32[2] @ 2+0 init 1 fqn "state" layout 0 extent "8*s0" name "b_state" slot 7
+      %3 = tensor f32[2] @ 2+0 init 1 fqn "state" layout 0 extent "8*s0" name "b_state" slot 7 base %1+0
       %4 = int 3                             # also: bool true, double 1.5, string "x", null
       %5 = ints 4 4                          # slots of integers; doubles 1.0, bools true
       %6 = tensors %0 %1                     # optional-tensors may hold `none`
@@ -39,6 +41,7 @@ from collections.abc import Iterator
 from hazard.program import (
     ITEM_BYTES,
     NULL,
+    OBSTACLES,
     Alias,
     Arena,
     Constant,
@@ -53,6 +56,8 @@ from hazard.program import (
     Method,
     Move,
     NumberList,
+    Obstacle,
+    Origin,
     Placement,
     Planned,
     Program,
@@ -77,6 +82,10 @@ def _method_lines(method: Method) -> Iterator[str]:
         yield f"  meaning {method.meaning}"
     for symbol, low, high in method.symbols:
         yield f"  symbol {symbol} {low}..{'' if high is None else high}"
+    for doubt in method.doubts:
+        yield f"  doubt {_quote(doubt)}"
+    for obstacle in method.obstacles:
+        yield " ".join([f"  obstacle {obstacle.kind}", *map(_quote, (obstacle.what, *obstacle.names))])
     for arena, details in sorted(method.arenas.items()):
         yield f"  arena {arena} : {details.size}{f' {details.device}' if details.device else ''}"
     for i, delegate in enumerate(method.delegates):
@@ -131,6 +140,8 @@ def _print_tensor(t: Tensor) -> str:
         parts.append(f"name {_quote(t.name)}")
     if t.slot is not None:
         parts.append(f"slot {t.slot}")
+    if t.base is not None:
+        parts.append(f"base %{t.base}+{t.base_offset}")
     return " ".join(parts)
 
 
@@ -258,6 +269,8 @@ class _Builder:
         self.chains: list[list[Instruction]] = []
         self.arenas: dict[int, Arena] = {}
         self.delegates: list[str] = []
+        self.doubts: list[str] = []
+        self.obstacles: list[Obstacle] = []
 
     def read(self, line: str) -> None:
         if self.chains and not line.startswith("chain"):
@@ -288,6 +301,14 @@ class _Builder:
             if not match:
                 raise _LineError("expected `symbol NAME LOW..HIGH`")
             self.symbols.append((match[1], int(match[2]), int(match[3]) if match[3] else None))
+        elif word == "doubt":
+            self.doubts.append(_unquote(rest))
+        elif word == "obstacle":
+            kind, _, texts = rest.partition(" ")
+            if kind not in OBSTACLES:
+                raise _LineError(f"unknown kind of obstacle `{kind}`; known are {', '.join(OBSTACLES)}")
+            what, *names = map(_unquote, _TOKEN.findall(texts))
+            self.obstacles.append(Obstacle(kind, what, Origin(), tuple(names)))
         elif word == "delegate":
             number, _, backend = rest.partition(" ")
             if int(number) != len(self.delegates):
@@ -317,13 +338,15 @@ class _Builder:
             for instruction in chain:
                 mentioned.extend(_slots_of(instruction))
         for value in self.values.values():
+            if isinstance(value, Tensor) and value.base is not None:
+                mentioned.append(value.base)
             if isinstance(value, TensorList) or (isinstance(value, NumberList) and value.kind == "ints"):
                 mentioned.extend(int(i) for i in value.items)
         count = max(mentioned, default=-1) + 1
         values = tuple(self.values.get(i, NULL) for i in range(count))
         method = Method(
             self.name, values, self.inputs, self.outputs, tuple(map(tuple, self.chains)), self.arenas,
-            tuple(self.delegates), self.meaning, tuple(self.symbols),
+            tuple(self.delegates), self.meaning, tuple(self.symbols), tuple(self.doubts), tuple(self.obstacles),
         )  # fmt: skip
         _check(method)
         return method
@@ -421,6 +444,7 @@ def _parse_tensor(text: str) -> Tensor:
     placement: Placement = Unplanned()
     dynamism = Dynamism.STATIC
     initial, fqn, name, slot, extent, layout = None, None, None, None, None, None
+    base, base_offset = None, 0
     for token in tokens:
         match token:
             case "@":
@@ -447,9 +471,12 @@ def _parse_tensor(text: str) -> Tensor:
                 name = _unquote(next(tokens, ""))
             case "slot":
                 slot = int(next(tokens, ""))
+            case "base":
+                number, _, bytes_in = next(tokens, "").partition("+")
+                base, base_offset = _slot(number), int(bytes_in)
             case _:
                 raise _LineError(f"unknown word `{token}` in a tensor")
-    return Tensor(match[1], sizes, placement, dynamism, initial, fqn, layout, extent, name, slot)
+    return Tensor(match[1], sizes, placement, dynamism, initial, fqn, layout, extent, name, slot, base, base_offset)
 
 
 def _boolean(text: str) -> bool:

@@ -693,7 +693,7 @@ class _MethodWriter:
         missing = tuple(names)
         if missing:
             origin = self.shared.origins.of(output, path)
-            self.obstacles.append(Obstacle(f"the graph {path} has tensors without memory", origin, missing))
+            self.obstacles.append(Obstacle("unplanned", f"the graph {path} has tensors without memory", origin, missing))
 
     def _returned(self, results: Sequence[Any], path: str) -> list[_Ref]:
         for r in results:
@@ -848,7 +848,7 @@ class _MethodWriter:
         if missing:
             del self.obstacles[known:]
             what = f"the graphs of while_loop {node.name} were never planned, and the emitter refuses the operator"
-            self.obstacles.append(Obstacle(what, origin, missing))
+            self.obstacles.append(Obstacle("unplanned", what, origin, missing))
         return carries
 
 
