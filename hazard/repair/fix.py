@@ -7,14 +7,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hazard.analysis.conflicts import Kind
+from hazard.analysis.conflicts import Conflict, Kind
 from hazard.analysis.effects import Declaration
 from hazard.api import ProgramReport, check_program
 from hazard.program import InputError, Program, Tensor
 from hazard.repair.interference import Demand, Intrusion, demand, intrusions
 from hazard.repair.placement import ArenaPlan, Placement, place, placed_program
 from hazard.repair.write import Plan, write_plan
-from hazard.rule import all_rules
+from hazard.rule import all_rules, site_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,22 +129,28 @@ def _keep_smaller(demanded: Demand, placement: Placement) -> tuple[Placement, se
     return Placement(offsets, sizes, plans), kept
 
 
-_GRAPH: str = "a plan for the file alone cannot cure it, the graph is needed: export with hazard.SafePlanning"
+def _view_refusal(method: str, conflict: Conflict) -> str:
+    word = "whose base has changed" if conflict.kind is Kind.STALE else "of bytes that are not its own"
+    return (
+        f"{method}: {site_word(conflict.use)} reads %{conflict.use.slot}, a view {word}; the file does not say what it "
+        "is a view of, the graph does: export with hazard.SafePlanning"
+    )
 
 
 def _refusals(after: ProgramReport, left: list[Intrusion], demanded: Demand) -> list[str]:
     found: dict[str, None] = {}
+    for lived in demanded.lives:
+        for conflict in lived.analysis.conflicts:
+            if conflict.view and conflict.use.slot in lived.unexplained:
+                found[_view_refusal(lived.analysis.method.name, conflict)] = None
     for method in after.methods:
         for conflict in method.analysis.conflicts:
             if conflict.kind is Kind.UNINITIALIZED:
                 continue
-            use = conflict.use
-            site = f"[{use.instruction}] {use.operator}" if use.instruction is not None else use.operator
-            word = {
-                Kind.UNWRITTEN: "reads a view of bytes that nobody writes",
-                Kind.STALE: "reads a view whose base has changed",
-            }.get(conflict.kind, "still reads overwritten bytes")
-            found[f"{method.name}: {site} {word} through %{use.slot}: {_GRAPH}"] = None
+            if conflict.view:
+                found[_view_refusal(method.name, conflict)] = None
+            else:
+                found[f"{method.name}: {site_word(conflict.use)} still reads overwritten bytes, %{conflict.use.slot}"] = None
         for reason in method.reasons:
             found[f"{method.name}: not decided: {reason}"] = None
     for f in after.findings:

@@ -59,7 +59,8 @@ class Lives:
     ``edges``: for each object the set of those it interferes with. ``present``: for each position the objects that hold
     a value there, are read or are written. ``persistent``: objects whose value outlives a call. ``written``: objects
     that something writes. ``overlays``: (operand, result) pairs that share their bytes today and may go on doing so, but
-    must not begin to overlap in part. ``guessed``: what the bonds presume beyond what the analysis has shown.
+    must not begin to overlap in part. ``unexplained``: presumed views that read wrong bytes and of which nothing tells
+    what they are views of; whatever a plan makes of them is a guess.
     """
 
     analysis: MethodAnalysis
@@ -70,7 +71,7 @@ class Lives:
     written: int
     bonds: list[Bond]
     overlays: list[tuple[int, int]]
-    guessed: list[str]
+    unexplained: list[int]
 
 
 def lives(analysis: MethodAnalysis) -> Lives:
@@ -94,7 +95,7 @@ class _Lives:
         self.written = self.persistent = 0
         self.overlays: dict[tuple[int, int], None] = {}
         self.bonds: list[Bond] = []
-        self.guessed: list[str] = []
+        self.unexplained: list[int] = []
 
     def run(self) -> Lives:
         self.persistent = persistent = self._persistent()
@@ -114,7 +115,7 @@ class _Lives:
                 self.edges[b] |= 1 << a
         return Lives(
             self.a, self.objects, self.edges, self.present, persistent, self.written, self.bonds, list(self.overlays),
-            self.guessed,
+            self.unexplained,
         )  # fmt: skip
 
     # --- liveness and points-to ---------------------------------------------------------------------------------------
@@ -307,24 +308,29 @@ class _Lives:
                         found[slot] = None
                     else:
                         found.update(dict.fromkeys(sorted(self.reaching.writes.get((definer, slot), {slot}))))
+        suspect = {c.use.slot: c for c in self.a.conflicts if c.view}
         for view, found in seen.items():
+            conflict = suspect.get(view)
+            if conflict is not None:
+                # What a hazard lets it see says nothing about what it is a view of.
+                if conflict.moved_region and self._bind_to_moved(view, reached[view]):
+                    continue
+                self.unexplained.append(view)
             found.pop(view, None)
             region = self.regions.region(view)
             exact = [o for o in found if self.regions.region(o) == region]
             bound = [o for o in exact or found if self._bind(view, o, "view")]
             if view in fills and not bound:
                 bound = [s for s in self._state_at(view) if self._bind(view, s, "view of state")]
-            if not bound:
-                self._bind_to_moved(view, reached[view])
 
     def _state_at(self, view: int) -> list[int]:
         region = self.regions.region(view)
         mask = self.persistent & ~(1 << view)
         return [s for s in bits(mask) if self.regions.region(s) == region]
 
-    def _bind_to_moved(self, view: int, positions: list[int]) -> None:
-        """A view of bytes that nobody writes, on exactly the bytes of a slot that a move fills: it has to see what
-        the slot refers to. The planned bytes of such a slot serve nothing else."""
+    def _bind_to_moved(self, view: int, positions: list[int]) -> bool:
+        """A view of bytes that nobody has written in time, on exactly the bytes of a slot that a move fills: it has to
+        see what the slot refers to. False where that does not settle it."""
         region, value = self.regions.region(view), self.method.tensor(view)
         candidates = []
         for target in sorted(self.roles.move_targets):
@@ -334,17 +340,17 @@ class _Lives:
                     objects |= self._refers_at(position, target)
                 candidates.append((target, objects))
         if len(candidates) != 1:
-            return
+            return False
         target, objects = candidates[0]
         tensors = [self.method.values[o] for o in bits(objects)]
         if objects & ~self.objects or objects >> target & 1 or not all(
             isinstance(t, Tensor) and t.nbytes == value.nbytes and t.planned and t.planned.arena == region[0]
             for t in tensors
         ):
-            return
+            return False
         self.bonds.append(Bond(view, target, 0, "view of a moved slot"))
         self.bonds.extend(Bond(view, o, 0, "view of a moved slot") for o in bits(objects))
-        self.guessed.append(f"elided-view v{view}=v{target}")
+        return True
 
     def _refers_at(self, position: int, slot: int) -> int:
         block = self.flow.block_of[position]
@@ -434,7 +440,6 @@ class Demand:
     alignment: int
     padding: dict[tuple[int, int], int]
     torn: list[tuple[Key, Key]] = field(default_factory=list)
-    guessed: dict[int, list[str]] = field(default_factory=dict)
 
     def units(self, group: int) -> int:
         """Size of a group in units of the alignment."""
@@ -483,8 +488,7 @@ class _Demand:
             for a in method.arenas
             if (pad := self._padding(m, a, alignment))
         }
-        guessed = {m: found.guessed for m, found in enumerate(self.lives) if found.guessed}
-        return Demand(self.program, self.lives, groups, edges, moments, alignment, padding, torn, guessed)
+        return Demand(self.program, self.lives, groups, edges, moments, alignment, padding, torn)
 
     # --- union ----------------------------------------------------------------------------------------------------
 
