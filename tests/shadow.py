@@ -801,13 +801,17 @@ class Oracle:
     def _first_sight(self, state: State, slot: int) -> Meaning:
         if slot in self.members:
             return state.persistent[self.members[slot]]
+        return self._as_it_is(state, slot)
+
+    def _as_it_is(self, state: State, slot: int) -> Meaning:
+        """The meaning of a slot that means whatever its bytes hold."""
         space, low, high = self._region(state, slot)
         pieces = self._bytes(state, space).read(low, high) if low < high else ()
         seen = tuple((a - low, b - low, tag) for a, b, tag in pieces)
         if len(seen) == 1 and seen[0][2] in self.term_of and self._single(state, slot):
             return Meaning(seen, self.term_of[seen[0][2]])
         # The same tags are the same bytes, but not the same value: the view may have other sizes than its base.
-        return Meaning(seen, self.terms.number("view", seen, self.method.tensor(slot).sizes))
+        return Meaning(seen, self.terms.number("bytes", seen, self.method.tensor(slot).sizes))
 
     def _define(self, state: State, slot: int, meaning: Meaning) -> None:
         state.meanings[slot] = meaning
@@ -963,9 +967,11 @@ class Oracle:
             self._read(state, s, "update")
         self._check_overlaps(state, effect)
         self._use_scratch(state, effect.reads)
-        if clean and self._copies_onto_itself(state, kernel, effect):
-            self._result(state, effect.defines[0])
-            self._define(state, effect.defines[0], self._meaning(state, effect.reads[0]))
+        if self._copies_onto_itself(state, kernel, effect):
+            source, target = effect.reads[0], effect.defines[0]
+            self._result(state, target)
+            # A wrong source has been observed; from here on, the target means what it got.
+            self._define(state, target, self._meaning(state, source) if clean else self._as_it_is(state, target))
             return
         tags = {out: self._tag(state, out) for out in effect.defines}
         meanings = {}
