@@ -21,8 +21,8 @@ method forward
   outputs %3
   chain
     0  aten::sin.out(%0, %1, %1)
-    1  aten::cos.out(%0, %2, %2)
-    2  aten::add.out(%1, %2, %4, %3, %3)   # error: [clobbered-value]
+    1  aten::cos.out(%0, %2, %2)           # error: [clobbered-value]
+    2  aten::add.out(%1, %2, %4, %3, %3)
 ```
 
 ## Use instead

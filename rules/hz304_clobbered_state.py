@@ -23,9 +23,9 @@ method forward
   inputs %0
   outputs %5
   chain
-    0  aten::add.out(%1, %0, %3, %2, %2)   # error: [clobbered-state]
+    0  aten::add.out(%1, %0, %3, %2, %2)
     1  aten::copy_(%1, %2, %4, %1)
-    2  aten::exp.out(%2, %5, %5)
+    2  aten::exp.out(%2, %5, %5)           # error: [clobbered-state]
 ```
 
 ## Use instead

@@ -37,12 +37,14 @@ method b
 
 ## Use instead
 
+Only one method brings the initial contents; or, as here, each method has state of its own:
+
 ```hir
 method a
   arena 1 : 32
   arena 2 : 16
   %0 = tensor f32[2] @ 1+0
-  %1 = tensor f32[2] @ 2+0
+  %1 = tensor f32[2] @ 2+0 init 1
   %2 = tensor f32[2] @ 1+16
   inputs %0
   outputs %2
@@ -52,7 +54,7 @@ method a
 method b
   arena 1 : 32
   arena 2 : 16
-  %1 = tensor f32[2] @ 2+0
+  %1 = tensor f32[2] @ 2+8 init 1
   %2 = tensor f32[2] @ 1+16
   inputs
   outputs %2
