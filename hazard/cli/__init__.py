@@ -59,17 +59,30 @@ def _guarded(command: object) -> int:
     except KeyboardInterrupt:
         return _interrupted()
     except BrokenPipeError:
-        # The reader has seen enough (`| head`). Nothing may be written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_quietly()
         return CLEAN
     except Exception as e:
         return _fault(e)
 
 
-def unusable(error: InputError) -> int:
+def unusable(error: InputError | str) -> int:
     """Says on the error stream what is wrong with an input."""
     print(f"hazard: error: {error}", file=sys.stderr)
     return UNUSABLE
+
+
+def emit(text: str) -> None:
+    """Writes to the standard output. A reader that has seen enough (``| head``) does not change the exit code."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _close_quietly()
+
+
+def _close_quietly() -> None:
+    """What is still buffered must not fail again when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _interrupted() -> int:

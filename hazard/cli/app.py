@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import hazard
-from hazard.cli import CLEAN, FOUND, UNUSABLE
+from hazard.cli import CLEAN, FOUND, UNUSABLE, emit, unusable
 from hazard.cli.groups import Command, option
-from hazard.report import FORMATS, HUMAN
+from hazard.hosts import LOADS, NAMES
+from hazard.program import InputError
+from hazard.report import FORMATS, HUMAN, Options, render
+
+if TYPE_CHECKING:
+    from hazard.api import Report
 
 EXIT_CODES = """\b
 Exit codes:
@@ -24,6 +29,7 @@ Exit codes:
 INPUTS = "Inputs"
 RULES = "Rules"
 GATE = "What fails (exit code 1)"
+HOSTS = "Hosts (who runs the methods)"
 OUTPUT = "Output"
 
 
@@ -74,6 +80,7 @@ color_option = option(
 
 @app.command(
     cls=Command,
+    short_help="Checks programs and shows their hazards.",
     epilog=EXIT_CODES,
     examples="""
     hazard check model.pte
@@ -86,6 +93,16 @@ color_option = option(
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @option("--effects", heading=INPUTS, multiple=True, metavar="FILE.toml", help="Declares effects of custom operators.")
 @option("--effects-template", heading=INPUTS, metavar="FILE", help="Writes such a file for the unknown operators met.")
+@option("--host", "hosts", heading=HOSTS, multiple=True, type=click.Choice(NAMES),
+        help="Hosts that count.  [default: all released ones]")  # fmt: skip
+@option("--load", heading=HOSTS, type=click.Choice(LOADS), default=None,
+        help="Whether methods are loaded before the first call or each at its own.  [default: either]")  # fmt: skip
+@option("--feedback", heading=HOSTS, is_flag=True, help="The caller may hand an output back as an input.")
+@option("--borrowed/--cloned", heading=HOSTS, default=None,
+        help="Whether outputs are handed out without a copy.  [default: as each host does]")  # fmt: skip
+@option("--concurrent", heading=HOSTS, is_flag=True, help="Different methods may run at the same time.")
+@option("--restaged/--kept-inputs", heading=HOSTS, default=True,
+        help="Whether the caller sets every input before every call.  [default: restaged]")  # fmt: skip
 @option("--select", heading=RULES, multiple=True, callback=_words, metavar="RULE,...",
         help="Only these rules: codes, names, or prefixes such as HZ1; ALL for every rule.")  # fmt: skip
 @option("--ignore", heading=RULES, multiple=True, callback=_words, metavar="RULE,...", help="All but these rules.")
@@ -107,12 +124,15 @@ color_option = option(
 def check(ctx: click.Context, /, targets: tuple[str, ...], **given: Any) -> None:
     """Checks programs: .pte, .bpte and .hir files, folders of them, or - for the standard input."""
     from hazard.cli.targets import check_targets
-    from hazard.report import Options
 
     if given["debug"]:
         os.environ["HAZARD_DEBUG"] = "1"
     form: str = given["output_format"]
-    options = {"select": given["select"], "ignore": given["ignore"], "effects": _effects(given["effects"])}
+    options = {
+        "effects": _effects(given["effects"]),
+        "host": given["hosts"] or None,
+        **{key: given[key] for key in ("select", "ignore", "load", "feedback", "borrowed", "concurrent", "restaged")},
+    }
     progress = sys.stderr.isatty() and not given["quiet"] and form in HUMAN
     checked = check_targets(targets, options, given["jobs"], progress)
     shown = Options(
@@ -124,17 +144,20 @@ def check(ctx: click.Context, /, targets: tuple[str, ...], **given: Any) -> None
         quiet=given["quiet"],
     )
     for error in checked.errors:
-        print(f"hazard: error: {error}", file=sys.stderr)
-    _write(checked.report, form, given["outputs"], shown)
+        unusable(error)
+    files = _files(checked.report, given["outputs"], shown)
     if given["effects_template"]:
         from hazard.declarations import template
-        from hazard.files import write_text
 
-        write_text(given["effects_template"], template(checked.report))
+        files.append((given["effects_template"], template(checked.report)))
+    # Files first, but one that cannot be written must not hide the findings.
+    unwritten = [path for path, text in files if not _written(path, text)]
+    if checked.report.programs or form not in HUMAN:
+        emit(render(form, checked.report, shown))
     passed = checked.report.passed(
         shown.fail_on, fail_on_unknown=shown.fail_on_unknown, fail_on_assumption=shown.fail_on_assumption
     )
-    ctx.exit(UNUSABLE if checked.errors else CLEAN if passed else FOUND)
+    ctx.exit(UNUSABLE if checked.errors or unwritten else CLEAN if passed else FOUND)
 
 
 def _effects(paths: tuple[str, ...]) -> dict[str, Any] | None:
@@ -148,20 +171,26 @@ def _effects(paths: tuple[str, ...]) -> dict[str, Any] | None:
     return declared
 
 
-def _write(report: Any, form: str, outputs: list[tuple[str, str]], shown: Any) -> None:
-    """Files first: what the standard output does (a closed pipe) must not keep them from being written."""
+def _files(report: Report, outputs: list[tuple[str, str]], shown: Options) -> list[tuple[str, str]]:
+    """(path, content) of every file that was asked for."""
     import dataclasses
 
+    plain = dataclasses.replace(shown, color=False, width=120)
+    return [(path, render(form, report, plain)) for form, path in outputs]
+
+
+def _written(path: str, text: str) -> bool:
     from hazard.files import write_text
-    from hazard.report import render
 
-    for other, path in outputs:
-        write_text(path, render(other, report, dataclasses.replace(shown, color=False, width=120)))
-    if report.programs or form not in HUMAN:
-        sys.stdout.write(render(form, report, shown))
+    try:
+        write_text(path, text)
+    except InputError as e:
+        unusable(e)
+        return False
+    return True
 
 
-@app.command(cls=Command, examples="hazard dump model.pte > model.hir")
+@app.command(cls=Command, short_help="Prints a program as text.", examples="hazard dump model.pte > model.hir")
 @click.argument("file")
 @option("-o", "--output", heading=OUTPUT, metavar="FILE", help="Where to write; the standard output if left out.")
 def dump(file: str, output: str | None) -> None:
@@ -182,10 +211,14 @@ def dump(file: str, output: str | None) -> None:
     if output:
         write_text(output, text)
     else:
-        sys.stdout.write(text)
+        emit(text)
 
 
-@app.command(cls=Command, examples="hazard explain HZ101\nhazard explain clobbered-branch-result")
+@app.command(
+    cls=Command,
+    short_help="Tells what a rule reports and what to do.",
+    examples="hazard explain HZ101\nhazard explain clobbered-branch-result",
+)
 @click.argument("rules", nargs=-1, required=True, metavar="RULE...")
 @option("--output-format", heading=OUTPUT, type=click.Choice(["text", "markdown", "json"]), default="text",
         show_default=True, help="Text is laid out for the terminal; in a pipe it is the Markdown itself.")  # fmt: skip
@@ -194,10 +227,10 @@ def explain(rules: tuple[str, ...], output_format: str, color: str) -> None:
     """Tells what a rule reports, why that is bad, with examples, and what to do. Takes codes and names."""
     from hazard.cli.explain import explain_rules
 
-    sys.stdout.write(explain_rules(rules, output_format, _color(color)))
+    emit(explain_rules(rules, output_format, _color(color)))
 
 
-@app.command(cls=Command, examples="hazard rules\nhazard rules --output-format json")
+@app.command(cls=Command, short_help="Lists all rules.", examples="hazard rules\nhazard rules --output-format json")
 @option("--output-format", heading=OUTPUT, type=click.Choice(["text", "json"]), default="text", show_default=True,
         help="The form of the table.")  # fmt: skip
 @color_option
@@ -205,6 +238,6 @@ def rules(output_format: str, color: str) -> None:
     """Lists all rules: code, name, severity and what each reports."""
     from hazard.cli.explain import list_rules
 
-    sys.stdout.write(list_rules(output_format, _color(color)))
+    emit(list_rules(output_format, _color(color)))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hazard.report import Options
 from hazard.report.story import site, tell
 from hazard.report.terminal import Paint, clean, wants_color
-from hazard.report.text import closing_line, verdict_lines
+from hazard.report.text import closing_line, location, verdict_lines
 
 if TYPE_CHECKING:
     from hazard.api import Report
@@ -19,15 +19,14 @@ def render(report: Report, options: Options) -> str:
     lines = []
     for program in report.programs:
         for f in program.findings:
-            blamed = tell(f, program).blamed
-            at = f"[{blamed.gutter}]" if blamed is not None and blamed.gutter else ""
             triple = ", ".join(
                 f"{role} {site(place)}"
                 for role, place in (("defined", f.define), ("overwritten", f.clobber), ("read", f.use))
                 if place is not None
             )
+            level = paint(f.severity, f"{f.severity}[{f.code}]")
             lines.append(
-                f"{clean(program.path)}: {clean(f.method)}{at}: {paint(f.severity, f'{f.severity}[{f.code}]')}"
+                f"{clean(program.path)}: {location(tell(f, program), f)}: {level}"
                 f" {clean(f.message)} ({triple})"
             )
     if not options.quiet:

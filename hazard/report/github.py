@@ -8,6 +8,7 @@ from hazard.report import Options
 from hazard.report.places import location
 from hazard.report.story import plural, tell
 from hazard.report.terminal import clean
+from hazard.report.text import location as headline
 
 if TYPE_CHECKING:
     from hazard.api import ProgramReport, Report
@@ -41,8 +42,7 @@ def _command(level: str, f: Finding, p: ProgramReport) -> str:
     blamed = story.blamed
     at = location(blamed.place if blamed else None, p.path)
     where = f"file={_property(at.path)}" + (f",line={at.line},endLine={at.line}" if at.line else "")
-    head = f"{f.method}[{blamed.gutter}]" if blamed is not None and blamed.gutter else f.method
-    told = [f"{p.path}: {head}: {f.message}", story.why, *story.path, f"help: {f.help}"]
+    told = [f"{p.path}: {headline(story, f)}: {f.message}", story.why, *story.path, f"help: {f.help}"]
     title = f"hazard {f.code} {f.name}"
     return f"::{level} {where},title={_property(title)}::{_data(chr(10).join(t for t in told if t))}"
 

@@ -79,11 +79,11 @@ def finding_object(f: Finding, p: ProgramReport) -> dict[str, Any]:
         "method": f.method,
         "message": f.message,
         "help": f.help,
-        "define": _place(f.define),
-        "clobber": _place(f.clobber),
-        "use": _place(f.use),
-        "all_defines": [_place(q) for q in f.all_defines],
-        "all_clobbers": [_place(q) for q in f.all_clobbers],
+        "define": _place(f.define, f),
+        "clobber": _place(f.clobber, f),
+        "use": _place(f.use, f),
+        "all_defines": [_place(q, f) for q in f.all_defines],
+        "all_clobbers": [_place(q, f) for q in f.all_clobbers],
         "witness": _witness(f.witness),
         "approximations": list(f.approximations),
         "notes": list(f.notes),
@@ -92,10 +92,11 @@ def finding_object(f: Finding, p: ProgramReport) -> dict[str, Any]:
     }
 
 
-def _place(p: Place | None) -> dict[str, Any] | None:
+def _place(p: Place | None, f: Finding) -> dict[str, Any] | None:
     if p is None:
         return None
     return {
+        "method": p.method or f.method,
         "chain": p.chain,
         "instruction": p.instruction,
         "call": p.call,

@@ -57,8 +57,12 @@ class Story:
 
 def tell(finding: Finding, program: ProgramReport) -> Story:
     """The story of one finding of a program."""
-    analysis = next((m.analysis for m in program.methods if m.name == finding.method), None)
-    return _Teller(finding, analysis).story()
+    return _Teller(finding, {m.name: m.analysis for m in program.methods}).story()
+
+
+def event(place: Place, finding: Finding) -> tuple[str, int, int | None]:
+    """What tells two events of one finding apart: method, position and call."""
+    return place.method or finding.method, place.position, place.call
 
 
 def span(place: Place) -> str:
@@ -68,12 +72,14 @@ def span(place: Place) -> str:
 
 
 def site(place: Place) -> str:
-    """``[12] aten::clone.out``, with the call where it is not the first."""
+    """``[12] aten::clone.out``, with the method where one is given, and the call where it is not the first."""
     word = clean(place.operator)
     if place.instruction is not None:
         word = f"[{place.instruction}] {word}"
         if place.chain:
             word = f"chain {place.chain}, {word}"
+    if place.method is not None and not word.startswith("load "):
+        word = f"{clean(place.method)}{'' if word.startswith('[') else ', '}{word}"
     if place.call is not None and place.call > 1:
         word += f" in call {place.call}"
     return word
@@ -100,9 +106,10 @@ def plural(count: int, noun: str) -> str:
 
 
 class _Teller:
-    def __init__(self, finding: Finding, analysis: MethodAnalysis | None) -> None:
+    def __init__(self, finding: Finding, analyses: dict[str, MethodAnalysis]) -> None:
         self.f = finding
-        self.analysis = analysis
+        self.analyses = analyses
+        self.analysis = analyses.get(finding.method)
 
     def story(self) -> Story:
         return Story(
@@ -117,21 +124,34 @@ class _Teller:
         same = f.define is not None and f.define == f.clobber
         if f.define is not None and not same:
             if f.define.operator == "nothing":
-                result.append(self.step("defined", f.define, f"nothing has written {value_word(f.define)}", told))
+                result.append(self.step("defined", f.define, f"nothing has written {self.name(f.define)}", told))
             else:
-                result.append(self.step("defined", f.define, f"{value_word(f.define)} is defined here", told))
+                label = f"{self.name(f.define)} is defined here"
+                if f.use is not None and f.use.slot != f.define.slot:
+                    label = f"the value of {self.name(f.use)} is defined here, as {self.name(f.define)}"
+                result.append(self.step("defined", f.define, label, told))
         if f.clobber is not None:
             over = self.overlap(f.clobber)
-            result.append(self.step("overwritten", f.clobber, f"{value_word(f.clobber)} is written here{over}", told))
+            result.append(self.step("overwritten", f.clobber, f"{self.name(f.clobber)} is written here{over}", told))
         if f.use is not None:
             if f.use.operator == "output":
                 label = f"{value_word(f.use)} is read here, as an output"
-            elif f.clobber is not None and f.use.position == f.clobber.position:
+            elif self.together():
                 label = f"{value_word(f.use)} is {'written' if same else 'read'} by the same instruction"
             else:
                 label = f"{value_word(f.use)} is read here"
             result.append(self.step("read", f.use, label, told))
         return result
+
+    def together(self) -> bool:
+        """Whether one execution of one instruction both writes and reads the bytes."""
+        f = self.f
+        return f.clobber is not None and f.use is not None and event(f.clobber, f) == event(f.use, f)
+
+    def name(self, place: Place) -> str:
+        """The value of a place, with its method where that is another one."""
+        word = value_word(place)
+        return word if place.method in (None, self.f.method) else f"{word} of method `{place.method}`"
 
     def overlap(self, clobber: Place) -> str:
         victim = self.f.use or self.f.define
@@ -150,16 +170,19 @@ class _Teller:
         if told and place.call is not None:
             parts.append(f"in call {place.call}")
         gutter = "" if place.instruction is None else str(place.instruction)
-        if place.chain:
+        if place.chain and gutter:
             gutter = f"{place.chain}/{gutter}"
+        if place.method not in (None, self.f.method) and gutter:
+            gutter = f"{clean(str(place.method))}:{gutter}"
         return Step(role, place, gutter, self.code(place), clean(" ".join(parts)))
 
     def code(self, place: Place) -> str:
         """The instruction at a place as `.hir` has it; inputs, outputs and initial state as words."""
-        if place.instruction is not None and self.analysis is not None:
+        analysis = self.analyses.get(place.method or self.f.method)
+        if place.instruction is not None and analysis is not None:
             from hazard.text import print_instruction
 
-            return print_instruction(self.analysis.method.chains[place.chain][place.instruction])
+            return print_instruction(analysis.method.chains[place.chain][place.instruction])
         if place.operator == "nothing":
             return f"%{place.slot} before the first call"
         return f"{clean(place.operator)} %{place.slot}" if place.slot is not None else clean(place.operator)
@@ -172,8 +195,9 @@ class _Teller:
         for decision in witness.decisions:
             by_call.setdefault(decision.call, []).append(decided(decision))
         told = [f"call {call}, {', '.join(_folded(jumps))}" for call, jumps in sorted(by_call.items())]
-        if not told and witness.calls > 1:
-            told = [f"call {witness.calls} of the method, without branches"]
+        several = any(p is not None and p.method for p in (self.f.define, self.f.clobber, self.f.use))
+        if not told and witness.calls > 1 and not several:
+            told = [f"call {witness.calls} of the method"]
         if witness.sizes:
             told.append("sizes " + ", ".join(f"{name}={value}" for name, value in witness.sizes))
         return told
@@ -187,14 +211,14 @@ class _Teller:
         if f.witness is not None and f.witness.arena is not None and f.witness.high > f.witness.low:
             low, high = f.witness.low, f.witness.high
         where = f"arena {f.use.arena}, bytes {low}..{high}" if f.use.arena is not None else f"bytes {low}..{high}"
-        if f.clobber is not None and f.clobber.position == f.use.position and f.clobber.call == f.use.call:
+        if self.together():
             return clean(f"the order of reads and writes inside {site(f.use)} is not specified: {where} belong to both")
         expects = "what was written for it"
         if f.define is not None and f.define.operator != "nothing":
             expects = f"what {site(f.define)} put there"
             if f.define.operator == "input":
                 expects = f"the caller's {value_word(f.define)}"
-            elif f.define.operator == "initial state":
+            elif f.define.operator == "initial state" or f.define.operator.startswith("load "):
                 expects = "the state as it was loaded"
         if f.clobber is not None:
             sees = f"what {site(f.clobber)} wrote to {where}"
@@ -218,7 +242,7 @@ class _Teller:
             ("defined, on other paths, by", f.all_defines, f.define),
             ("overwritten as well by", f.all_clobbers, f.clobber),
         ):
-            others = [p for p in places if chosen is None or _key(p) != _key(chosen)]
+            others = [p for p in places if chosen is None or self.party(p) != self.party(chosen)]
             if others:
                 more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
                 notes.append(f"{title} {', '.join(site(p) for p in others[:LISTED])}{more}")
@@ -229,6 +253,11 @@ class _Teller:
             notes.append(f"approximations: {'; '.join(f.approximations)}")
         notes.extend(f.notes)
         return notes
+
+    def party(self, place: Place) -> tuple[str, int, int | None]:
+        """One definer or overwriter, in whichever call."""
+        method, position, _ = event(place, self.f)
+        return method, position, place.slot
 
     def moves(self) -> list[tuple[int, int, Move]]:
         """The moves, if any, that led from the slot of the definition to the slot of the read."""
@@ -259,10 +288,6 @@ class _Teller:
             if source:
                 told.append(f"{role} at {source}")
         return told
-
-
-def _key(place: Place) -> tuple[int, int | None]:
-    return place.position, place.slot
 
 
 def _folded(jumps: list[str]) -> list[str]:

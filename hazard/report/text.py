@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hazard.report import Options
-from hazard.report.story import Step, Story, plural, tell
+from hazard.report.story import Step, Story, event, plural, tell
 from hazard.report.terminal import Paint, clean, columns, wants_color
 from hazard.rule import Finding
 
@@ -44,9 +44,7 @@ def block(finding: Finding, program: ProgramReport, paint: Paint, width: int) ->
     yield paint(finding.severity, f"{finding.severity}[{finding.code}]") + paint("bold", f": {clean(finding.message)}")
     margin = max([len(s.gutter) for s in story.steps] + [2])
     bar = paint("gutter", " " * margin + " |")
-    where = f"{clean(program.path)}: {clean(finding.method)}"
-    if (blamed := story.blamed) is not None:
-        where += f"[{blamed.gutter}]" if blamed.gutter else f", {clean(blamed.place.operator)}"
+    where = f"{clean(program.path)}: {location(story, finding)}"
     yield paint("gutter", " " * margin + "--> ") + where
     if story.steps:
         yield bar
@@ -61,11 +59,21 @@ def block(finding: Finding, program: ProgramReport, paint: Paint, width: int) ->
             yield indent + "  " + line
 
 
+def location(story: Story, finding: Finding) -> str:
+    """``forward[12]``, or ``forward, output`` where no instruction is to blame."""
+    blamed = story.blamed
+    if blamed is None:
+        return clean(finding.method)
+    method = clean(blamed.place.method or finding.method)
+    gutter = blamed.gutter.rpartition(":")[2]
+    return f"{method}[{gutter}]" if gutter else f"{method}, {clean(blamed.place.operator)}"
+
+
 def _points(story: Story, finding: Finding, paint: Paint, margin: int, width: int) -> Iterator[str]:
     previous: Step | None = None
     for step in story.steps:
         code = step.code
-        if previous is None or (previous.place.position, previous.place.call) != (step.place.position, step.place.call):
+        if previous is None or event(previous.place, finding) != event(step.place, finding):
             yield paint("gutter", f"{step.gutter:>{margin}} |") + " " + _fitted(code, width - margin - 3)
         previous = step
         at, length = _mark(code, step)
