@@ -32,6 +32,7 @@ from hazard.frontends.fx_specs import (
     view_base,
 )
 from hazard.frontends.fx_state import final_states
+from hazard.frontends.fx_storage import storage_faults
 from hazard.program import (
     NULL,
     Alias,
@@ -85,32 +86,72 @@ class _Jump:
 _Env = dict[Any, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedGraph:
+    """One method after memory planning.
+
+    ``module`` is the top ``GraphModule``, ``signature`` the export signature that the planned program carries, if any.
+    ``exported`` is an ``ExportedProgram`` that holds the data of parameters, buffers and constants, if there is one.
+    ``edge_signature`` is a copy of the *edge* program's signature, taken before ``to_executorch`` rewrote it.
+    """
+
+    module: Any
+    signature: Any = None
+    exported: Any = None
+    edge_signature: Any = None
+
+
 def program_from_graphs(
     graphs: Any, signature: Any = None, name: str = "forward", *, constant_methods: Mapping[str, Any] | None = None
 ) -> Program:
     """The program that planned graphs describe, with the graphs' own meaning.
 
-    ``graphs`` is an ``ExportedProgram`` or a ``GraphModule`` after the memory planning pass, or a mapping from method
-    names to these. ``signature`` is the export signature of the *edge* program, copied before ``to_executorch`` (which
-    rewrites it), or a mapping from method names to these; a graph module without it needs a planned signature in its
-    place. ``constant_methods`` are methods that return constants.
+    ``graphs`` is a `PlannedGraph`, or an ``ExportedProgram`` or ``GraphModule`` after the memory planning pass, or a
+    mapping from method names to these. ``signature`` is a copy of the *edge* program's export signature that was taken
+    before ``to_executorch``, which rewrites it; for a ``GraphModule`` the signature that it was planned with. With a
+    mapping of graphs it is a mapping, too. ``constant_methods`` maps names to what methods without code return.
 
     Raises InputError where a graph holds something that cannot be modelled.
     """
     methods = dict(graphs) if isinstance(graphs, Mapping) else {name: graphs}
     signatures = dict(signature) if isinstance(signature, Mapping) else {name: signature}
     shared = _Shared()
-    built = []
+    written = []
     for method in sorted(methods):
-        built.append(_MethodWriter(method, methods[method], signatures.get(method), shared).build())
-    return Program((*built, *(_constant_method(n, v) for n, v in (constant_methods or {}).items())))
+        planned = _as_planned(methods[method], signatures.get(method), method)
+        written.append(_MethodWriter(method, planned, shared).build())
+    # The emitter writes constants after all graphs.
+    for method, value in (constant_methods or {}).items():
+        written.append(_constant_method(method, value, shared))
+    return Program(tuple(written))
 
 
-def _constant_method(name: str, value: Any) -> Method:
+def _as_planned(graph: Any, signature: Any, name: str) -> PlannedGraph:
+    import torch
+
+    if isinstance(graph, PlannedGraph):
+        return graph
+    if isinstance(graph, torch.export.ExportedProgram):
+        return PlannedGraph(graph.graph_module, graph.graph_signature, graph, signature)
+    if isinstance(graph, torch.fx.GraphModule):
+        return PlannedGraph(graph, signature)
+    raise InputError(f"{name}: a {type(graph).__name__} is no planned graph")
+
+
+def _constant_method(name: str, value: Any, shared: _Shared) -> Method:
+    import torch
     from torch.utils import _pytree as pytree
 
-    values = tuple(_constant(v) for v in pytree.tree_leaves(value))
-    return Method(name, values, (), tuple(range(len(values))), ((),), {}, meaning="graph")
+    values: list[Value] = []
+    for leaf in pytree.tree_leaves(value):
+        if not isinstance(leaf, torch.Tensor):
+            values.append(_constant(leaf))
+            continue
+        from executorch.exir.tensor import TensorSpec
+
+        spec = TensorSpec.from_tensor(leaf, const=True)
+        values.append(tensor_of(spec, name, Constant(shared.constants.number(leaf)), name=None, data=leaf))
+    return Method(name, tuple(values), (), tuple(range(len(values))), ((),), {}, meaning="graph")
 
 
 class _Shared:
@@ -143,15 +184,10 @@ class _Operators:
 class _MethodWriter:
     """One method: its values table, its code, and the names that mean something in it."""
 
-    def __init__(self, name: str, graph: Any, signature: Any, shared: _Shared) -> None:
-        self.name, self.shared = name, shared
+    def __init__(self, name: str, planned: PlannedGraph, shared: _Shared) -> None:
+        self.name, self.shared, self.planned = name, shared, planned
+        self.module = planned.module
         self.operators = _Operators()
-        self.exported = graph if hasattr(graph, "graph_signature") else None
-        self.module = graph.graph_module if self.exported is not None else graph
-        if not isinstance(self.module, self.operators.graph_module):
-            raise InputError(f"{name}: a {type(graph).__name__} is no planned graph")
-        self.planned_signature = self.exported.graph_signature if self.exported is not None else signature
-        self.edge_signature = signature if self.exported is not None else None
         self.values: list[Value] = []
         self.extra: list[Tensor] = []
         self.code: list[Instruction | _Jump] = []
@@ -278,6 +314,7 @@ class _MethodWriter:
                 self.nodes[node.name] = ref.index
         if end is None:
             raise InputError(f"{self.name}: the graph has no output")
+        self.obstacles.extend(storage_faults(self.module, path, self.shared.origins))
         self._finish(end, env)
         return self._method()
 
@@ -351,7 +388,7 @@ class _MethodWriter:
             ref = self.constant(spec)
             self.inputs.append(ref.index)
             return ref
-        signature = self.planned_signature
+        signature = self.planned.signature
         target, fqn, is_buffer, mutable = node.target, None, False, False
         if signature is not None:
             fqn = (
@@ -377,7 +414,7 @@ class _MethodWriter:
 
     def _data(self, fqn: str) -> Any | None:
         """The real tensor of a parameter, buffer or constant, where the export carries it."""
-        exported = self.exported
+        exported = self.planned.exported
         if exported is None:
             return None
         if fqn in exported.state_dict:
@@ -392,7 +429,8 @@ class _MethodWriter:
 
         origin = self.shared.origins.of(end, self.name)
         results = pytree.tree_leaves(end.args)
-        states = final_states(self.name, self.module.graph, results, self.planned_signature, self.edge_signature)
+        planned = self.planned
+        states = final_states(self.name, self.module.graph, results, planned.signature, planned.edge_signature)
         self.doubts.extend(states.doubts)
         pairs: list[tuple[_Ref, _Ref]] = []  # buffer, new state
         rebound = set()
@@ -693,7 +731,8 @@ class _MethodWriter:
         missing = tuple(names)
         if missing:
             origin = self.shared.origins.of(output, path)
-            self.obstacles.append(Obstacle("unplanned", f"the graph {path} has tensors without memory", origin, missing))
+            what = f"the graph {path} has tensors without memory"
+            self.obstacles.append(Obstacle("unplanned", what, origin, missing))
 
     def _returned(self, results: Sequence[Any], path: str) -> list[_Ref]:
         for r in results:

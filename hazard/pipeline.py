@@ -1,0 +1,252 @@
+"""Inside ExecuTorch's own pipeline: programs from its managers, and a planning pass that checks what it has planned.
+
+torch and executorch are imported when one of these is used.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from hazard.frontends.fx import PlannedGraph, program_from_graphs
+from hazard.frontends.fx_specs import Origins
+from hazard.frontends.fx_storage import storage_faults
+from hazard.program import InputError, Method, Program
+
+if TYPE_CHECKING:
+    from hazard.api import Report
+
+_LOG = logging.getLogger("hazard")
+
+Signatures = Mapping[str, Any]
+
+
+def edge_signatures(edge: Any) -> dict[str, Any]:
+    """Copies of the export signatures of an ``EdgeProgramManager``, by method.
+
+    To be taken before ``to_executorch``, which rewrites the originals; `from_manager` reads buffers from them.
+    """
+    return {name: copy.deepcopy(edge.exported_program(name).graph_signature) for name in edge.methods}
+
+
+def from_manager(manager: Any, signatures: Signatures | None = None) -> Program:
+    """The program of an ``ExecutorchProgramManager``, read from its planned graphs.
+
+    ``signatures`` are those of `edge_signatures`; without them the planned ones are decoded, and where that fails the
+    method's `hazard.program.Method.doubts` say so. Raises InputError for graphs that cannot be modelled.
+    """
+    known = signatures or {}
+    graphs = {}
+    for name in manager.methods:
+        exported = manager.exported_program(name)
+        graphs[name] = PlannedGraph(exported.graph_module, exported.graph_signature, exported, known.get(name))
+    return program_from_graphs(graphs, constant_methods=getattr(manager, "_config_methods", None))
+
+
+class _Stop(Exception):
+    """Ends ``to_executorch`` between planning and emission."""
+
+
+class _Collecting:
+    """A planning pass that keeps what another has planned. Unknown attributes are the other's, to read and to set."""
+
+    def __init__(self, planner: Any, finished: Callable[[], None]) -> None:
+        self.__dict__.update(planner=planner, finished=finished, graphs={})
+
+    def run(self, graph_module: Any, graph_signature: Any = None) -> Any:
+        name, exported = _current_method(len(self.graphs))
+        result = _plan(self.planner, graph_module, graph_signature)
+        # The pipeline goes on to change the signature.
+        self.graphs[name] = PlannedGraph(result.graph_module, copy.deepcopy(graph_signature), exported)
+        return result
+
+    def run_multimethod(self) -> None:
+        if hasattr(self.planner, "run_multimethod"):
+            self.planner.run_multimethod()
+        self.finished()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["planner"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.planner, name, value)
+
+
+def _plan(planner: Any, graph_module: Any, graph_signature: Any) -> Any:
+    if hasattr(planner, "run"):
+        return planner.run(graph_module, graph_signature)
+    return planner(graph_module)
+
+
+def _current_method(count: int) -> tuple[str, Any]:
+    """(name, exported program) of the method that ``to_executorch`` is planning.
+
+    A pass is told neither, and the names are what a report is read by; they are looked up in the caller.
+    """
+    frame = sys._getframe(1)
+    for _ in range(8):
+        if frame is None:
+            break
+        if frame.f_code.co_name == "to_executorch":
+            name, program = frame.f_locals.get("name"), frame.f_locals.get("program")
+            if isinstance(name, str):
+                return name, program if hasattr(program, "state_dict") else None
+        frame = frame.f_back  # type: ignore[assignment]
+    return ("forward" if not count else f"forward_{count}"), None
+
+
+def plan_edge(edge: Any, config: Any = None) -> Program:
+    """The program that an ``EdgeProgramManager`` would become with an ``ExecutorchBackendConfig``.
+
+    It is planned in a copy, and nothing is emitted: the manager, its signatures and the configuration stay as they are.
+    Data of parameters and buffers is shared, not copied. Raises InputError for graphs that cannot be modelled; errors
+    of the passes and of the planner come through as they are.
+    """
+    from executorch.exir import ExecutorchBackendConfig
+
+    signatures = edge_signatures(edge)
+    clone = _copied(edge)
+    config = _copied_config(config if config is not None else ExecutorchBackendConfig())
+    given = config.memory_planning_pass
+    passes = list(given.values()) if isinstance(given, dict) else [given]
+    left = len({id(p) for p in passes})
+
+    def finished() -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            raise _Stop
+
+    collecting = {id(p): _Collecting(_unwrapped(p), finished) for p in passes}
+    if isinstance(given, dict):
+        # `to_executorch` plans methods that the mapping leaves out with a pass of its own, which must be seen, too.
+        default = ExecutorchBackendConfig().memory_planning_pass
+        fallback = _Collecting(default, finished)
+        names = set(clone.methods)
+        planners = {n: collecting[id(p)] for n, p in given.items()}
+        missing = names - set(planners)
+        planners.update(dict.fromkeys(missing, fallback))
+        left = len(planners)
+        config.memory_planning_pass = planners
+        holders: Iterable[_Collecting] = set(planners.values())
+    else:
+        config.memory_planning_pass = next(iter(collecting.values()))
+        holders = collecting.values()
+    try:
+        clone.to_executorch(config)
+    except _Stop:
+        pass
+    graphs: dict[str, PlannedGraph] = {}
+    for holder in holders:
+        for name, planned in holder.graphs.items():
+            graphs[name] = PlannedGraph(planned.module, planned.signature, planned.exported, signatures.get(name))
+    return program_from_graphs(graphs, constant_methods=getattr(edge, "_config_methods", None))
+
+
+def _unwrapped(planner: Any) -> Any:
+    return planner.planner if isinstance(planner, _Collecting) else planner
+
+
+def _copied(edge: Any) -> Any:
+    """An edge manager whose graphs and signatures can be changed. Tensors and delegates are the caller's own."""
+    clone = copy.copy(edge)
+    clone._edge_programs = {name: _copied_export(edge.exported_program(name)) for name in edge.methods}
+    clone._etrecord = None
+    return clone
+
+
+def _copied_export(exported: Any) -> Any:
+    memo: dict[int, Any] = {}
+
+    def share(thing: Any) -> None:
+        memo[id(thing)] = thing
+
+    for tensor in (*exported.state_dict.values(), *exported.constants.values()):
+        share(tensor)
+    for module in exported.graph_module.modules():
+        for tensor in (*module._parameters.values(), *module._buffers.values()):
+            if tensor is not None:
+                share(tensor)
+        if type(module).__name__ == "LoweredBackendModule":
+            share(module)
+    return copy.deepcopy(exported, memo)
+
+
+def _copied_config(config: Any) -> Any:
+    """A configuration whose passes can keep notes. Passes that cannot be copied are used as they are."""
+    clone = copy.copy(config)
+    for name in ("memory_planning_pass", "passes", "sym_shape_eval_pass", "to_out_var_pass"):
+        if hasattr(clone, name):
+            try:
+                setattr(clone, name, copy.deepcopy(getattr(clone, name)))
+            except Exception:
+                _LOG.debug("%s of the configuration cannot be copied", name)
+    return clone
+
+
+class CheckedPlanning(_Collecting):
+    """A memory planning pass that checks what another one has planned, before a program is emitted from it.
+
+    It behaves as the pass that it is given, ``run_multimethod`` included, and is used in its place::
+
+        ExecutorchBackendConfig(memory_planning_pass=hazard.CheckedPlanning(MemoryPlanningPass(...)))
+
+    ``to_executorch`` then raises `hazard.HazardError` with the full report when a finding reaches ``fail_on`` (error,
+    warning, note or never); with ``on_hazard="warn"`` the report is logged instead. ``options`` are those of
+    `hazard.check`. The check is made in ``run_multimethod``, where ``to_executorch`` ends planning; whoever calls
+    ``run`` in a pipeline of their own calls that, too.
+    """
+
+    def __init__(self, planner: Any, *, on_hazard: str = "raise", fail_on: str = "error", **options: Any) -> None:
+        """Raises ValueError for another ``on_hazard`` than raise and warn."""
+        if on_hazard not in ("raise", "warn"):
+            raise ValueError(f"on_hazard is raise or warn, not {on_hazard!r}")
+        super().__init__(planner, self._check)
+        self.__dict__.update(on_hazard=on_hazard, fail_on=fail_on, options=options, report=None)
+
+    def run(self, graph_module: Any, graph_signature: Any = None) -> Any:
+        """Plans one method; its errors come through, unless shared storage that was asked for wrongly explains them."""
+        name, _ = _current_method(len(self.graphs))
+        if name in self.graphs:
+            # Planning begins anew: an earlier run did not come to its end.
+            self.graphs.clear()
+        try:
+            return super().run(graph_module, graph_signature)
+        except Exception as error:
+            faults = tuple(storage_faults(graph_module, name, Origins()))
+            if not faults:
+                raise
+            self.graphs.clear()
+            self._judge(Program((Method(name, (), (), (), ((),), {}, meaning="graph", obstacles=faults),)), error)
+            raise
+
+    def __call__(self, graph_module: Any) -> Any:
+        """Plans and checks one graph without a signature."""
+        self.graphs.clear()
+        result = self.run(graph_module)
+        self.run_multimethod()
+        return result
+
+    def _check(self) -> None:
+        graphs = dict(self.graphs)
+        self.graphs.clear()
+        if graphs:
+            self._judge(program_from_graphs(graphs), None)
+
+    def _judge(self, program: Program, cause: Exception | None) -> None:
+        from hazard.api import HazardError, check
+
+        report: Report = check(program, name="planned graphs", **self.options)
+        self.__dict__["report"] = report
+        if report.passed(self.fail_on):
+            return
+        if self.on_hazard == "warn":
+            _LOG.warning("%s", report)
+            return
+        raise HazardError(report) from cause
+
+
+__all__ = ["CheckedPlanning", "InputError", "edge_signatures", "from_manager", "plan_edge"]
