@@ -38,7 +38,9 @@ NONDETERMINISTIC: Final = frozenset(
     _scaled_dot_product_cudnn_attention _efficient_attention_forward _flash_attention_forward
     _scaled_dot_product_cudnn_attention_backward _scaled_dot_product_efficient_attention_backward
     _scaled_dot_product_fused_attention_overrideable _scaled_dot_product_attention_math_for_mps
-    _flash_attention_forward_no_dropout_inplace
+    _flash_attention_forward_no_dropout_inplace _cudnn_init_dropout_state _fill_mem_eff_dropout_mask_ _lstm_mps
+    _sample_dirichlet _triton_scaled_dot_attention alpha_dropout_ binomial dropout_ feature_alpha_dropout_
+    feature_dropout_ random random_ rrelu_
     """.split()
 )
 
