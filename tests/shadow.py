@@ -471,6 +471,15 @@ class Effect:
     own: int | None = None  # the self of an in-place kernel
     elementwise: bool = False
     pure: bool = False
+    delegate: bool = False
+
+    @property
+    def one_step(self) -> bool:
+        """Whether a single element can only be read before the result is written.
+
+        With several results that is not sure, and a delegate is a program of its own.
+        """
+        return not self.delegate and len(self.defines) + len(self.updates) == 1
 
 
 def effect_of(method: Method, kernel: Kernel, items: Callable[[int], tuple[int, ...]]) -> Effect:
@@ -1035,7 +1044,7 @@ class Oracle:
             for operand in operands:
                 if operand == effect.own and effect.reads.count(operand) == 1 and not effect.updates:
                     continue
-                if not self._harmless(state, operand, out, effect.elementwise):
+                if not self._harmless(state, operand, out, effect):
                     self._overlap(state, "operand-overlap", "operand", operand, out)
 
     def _overlap(self, state: State, kind: str, role: str, slot: int, out: int) -> None:
@@ -1045,13 +1054,13 @@ class Oracle:
         if space == other and low < high:
             self._observe(state, kind, role, slot, None, self._tag(state, out), low, high)
 
-    def _harmless(self, state: State, operand: int, out: int, elementwise: bool) -> bool:
+    def _harmless(self, state: State, operand: int, out: int, effect: Effect) -> bool:
         """An element is read before the same element is written."""
         x, y = (self.method.tensor(state.objects[s]) for s in (operand, out))
-        if prod(x.sizes) == prod(y.sizes) == 1:
+        if effect.one_step and all(self._single(state, s) for s in (*effect.reads, out)):
             return True
         same_place = self._region(state, operand) == self._region(state, out)
-        return elementwise and same_place and x.itemsize == y.itemsize and self._same_order(x, y)
+        return effect.elementwise and same_place and x.itemsize == y.itemsize and self._same_order(x, y)
 
     def _same_order(self, x: Tensor, y: Tensor) -> bool:
         return _order(x) == _order(y) or (len(x.sizes) != len(y.sizes) and _in_order(x) and _in_order(y))
@@ -1120,7 +1129,7 @@ class Oracle:
         outs = tuple(s for a in call.args[cut:] for s in self._items(state, a))
         for s in reads:
             self._read(state, s, "operand")
-        self._check_overlaps(state, Effect(reads, outs))
+        self._check_overlaps(state, Effect(reads, outs, delegate=True))
         for out in outs:
             self._result(state, out)
             tag = self._tag(state, out)

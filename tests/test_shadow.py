@@ -199,6 +199,37 @@ def test_a_kernel_may_write_over_an_operand_only_element_by_element(
     assert found(text) == ({("operand-overlap", 0, 0)} if overlaps else set())
 
 
+@pytest.mark.parametrize(
+    ("call", "overlaps"),
+    [
+        ("aten::sum.IntList_out(%0, %93, %92, %93, %1, %1)", False),
+        ("aten::gt.Scalar_out(%0, %90, %2, %2)", False),
+        ("aten::add.out(%0, %3, %91, %1, %1)", False),
+        ("aten::dot.out(%0, %4, %1, %1)", True),
+        ("aten::native_layer_norm.out(%0, %93, %93, %93, %93, %1, %5, %6, %7)", True),
+        ("delegate 0 (%0 -> %1)", True),
+    ],
+)
+def test_one_element_may_be_overwritten_by_the_one_result_that_it_gives(call: str, overlaps: bool) -> None:
+    # A kernel with other data, or more results, may read its operand again after it has begun to write.
+    text = f"""
+  delegate 0 Backend
+  %0 = tensor f32[1] @ 1+0
+  %1 = tensor f32[1] @ 1+2
+  %2 = tensor bool[1] @ 1+3
+  %3 = tensor f32[1] @ 1+16
+  %4 = tensor f32[4] @ 1+32
+  %5 = tensor f32[1] @ 1+48
+  %6 = tensor f32[1] @ 1+52
+  %7 = tensors %1 %5 %6
+  inputs %0 %3 %4
+  outputs
+  chain
+    {call}
+"""
+    assert found(text) == ({("operand-overlap", 0, 0)} if overlaps else set())
+
+
 @pytest.mark.parametrize(("offset", "overlaps"), [(32, True), (36, True), (40, False)])
 def test_results_of_one_kernel_must_not_overlap(offset: int, overlaps: bool) -> None:
     text = f"""
