@@ -51,8 +51,13 @@ def make_twin(
     Needs executorch. Raises whatever ExecuTorch's reader raises when it does not take the file.
     """
     from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
+    from executorch.exir.schema import Buffer
 
     file = deserialize_pte_binary(data)
+    if file.program.segments:
+        # Without segment data ExecuTorch's reader leaves the list as it was, and its writer would append to it.
+        file.program.segments = []
+        file.program.constant_buffer = [Buffer(storage=b"")]
     plan = _Plan(analyses)
     for slots in together:
         plan.keep(list(slots))

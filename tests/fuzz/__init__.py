@@ -1,0 +1,1 @@
+"""Random models against the real runtime: ``python -m tests.fuzz --help``."""

@@ -1,0 +1,55 @@
+"""Judges seeds read from standard input, one a line, and answers with one line of JSON each.
+
+A process of its own: a wrong program may take its process down with it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+
+def quiet() -> Any:
+    """Sends what libraries print to nowhere; returns a stream for the answers."""
+    answers = os.fdopen(os.dup(1), "w")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.CRITICAL)
+    return answers
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    answers = quiet()
+    import torch
+
+    torch.set_num_threads(1)
+    from tests.fuzz.generate import generate
+    from tests.fuzz.judge import judge
+    from tests.fuzz.recipe import source
+
+    for line in sys.stdin:
+        seed = int(line)
+        text = source(generate(seed))
+        model = folder / "models" / f"seed_{seed:06}.py"
+        model.write_text(text)
+        outcome = judge(text, model.stem, seed)
+        if outcome.data and outcome.kind not in ("agree-clean", "agree-hazard"):
+            (folder / "programs").mkdir(exist_ok=True)
+            (folder / "programs" / f"seed_{seed:06}.pte").write_bytes(outcome.data)
+        record = dataclasses.asdict(outcome)
+        del record["data"]
+        answers.write(json.dumps(record) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
