@@ -63,6 +63,21 @@ class Flow:
     order: list[int] = field(default_factory=list)  # reachable blocks in reverse postorder
     loops: list[Loop] = field(default_factory=list)
     loops_of: dict[int, tuple[int, ...]] = field(default_factory=dict)  # block -> loops around it, outermost first
+    _reachable: dict[int, frozenset[int]] = field(default_factory=dict)
+
+    def reachable(self, block: int) -> frozenset[int]:
+        """Blocks that can follow a block within the same call; itself only through a loop."""
+        known = self._reachable.get(block)
+        if known is None:
+            found: set[int] = set()
+            work = [t for t, _ in self.blocks[block].successors]
+            while work:
+                b = work.pop()
+                if b not in found:
+                    found.add(b)
+                    work.extend(t for t, _ in self.blocks[b].successors)
+            known = self._reachable[block] = frozenset(found)
+        return known
 
     def back_edges(self) -> set[tuple[int, int]]:
         """(source block, header) of every loop."""
@@ -160,6 +175,7 @@ def complete(flow: Flow) -> None:
             postorder.append(node)
             stack.pop()
     flow.order = postorder[::-1]
+    flow._reachable.clear()
     for node in flow.order:
         for target, _ in blocks[node].successors:
             blocks[target].predecessors.append(node)

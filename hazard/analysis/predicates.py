@@ -134,9 +134,20 @@ class Predicates:
         if len(reads) == 1:
             ((obj, definer, _, _),) = reads
             return self._definition(obj, definer, depth)
-        key = frozenset((f[0], f[1]) for f in reads)
-        loops = none.union(*(self._loops_at(d) for _, d in key if d >= 0))
-        return self._intern(("choice", key), loops, True, one, dtype)
+        # One of several definitions: which one is the same for two reads unless a definition runs between them. Those
+        # of an earlier call cannot; those of this call can only in a loop.
+        key = frozenset((f[0], f[1], self._in_this_call(f[1], position)) for f in reads)
+        if any(here and self._loops_at(d) for _, d, here in key):
+            return self._intern(("read", position, slot), self._loops_at(position), True, one, dtype)
+        return self._intern(("choice", key), none, True, one, dtype)
+
+    def _in_this_call(self, definer: int, position: int) -> bool:
+        """Whether a definition can reach a position without a further call in between."""
+        if definer < 0:
+            return False
+        flow = self.reaching.flow
+        a, b = flow.block_of[definer], flow.block_of[position]
+        return (a == b and definer < position) or b in flow.reachable(a)
 
     def _definition(self, obj: int, definer: int, depth: int) -> _Term:
         one, dtype = self._shape(obj)
@@ -150,7 +161,7 @@ class Predicates:
         loops = self._loops_at(definer)
         if isinstance(step, Stage):
             term = self._intern(("input", step.slot), none, True, one, dtype)
-        elif not isinstance(step, Kernel) or not effect.pure or not effect.known or depth > _MAX_DEPTH:
+        elif not isinstance(step, Kernel) or not effect.pure or effect.undefined or not effect.known or depth > _MAX_DEPTH:
             term = self._intern(("definition", definer, obj), loops, True, one, dtype)
         else:
             outs = {*effect.writes, *effect.scalars}
