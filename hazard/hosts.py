@@ -15,7 +15,7 @@ Loading a method copies its initial state into the arenas, whether or not anothe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -141,3 +141,27 @@ def labels(hosts: Iterable[Host]) -> tuple[str, ...]:
             result.extend(f"{name} ({load})" for load in LOADS if load in loads)
     others = [h.label for h in chosen if h.name not in NAMES]
     return (*result, *dict.fromkeys(others))
+
+
+def event_properties(
+    sequences: Mapping[Host, tuple[Event, ...]], right: Iterable[Host]
+) -> tuple[tuple[str, object], ...]:
+    """What a finding carries for machines: ``hosts``, ``right_hosts``, ``sequence`` and ``sequences`` by host."""
+    chosen = min(sequences.values(), key=lambda events: len(events))
+    return (
+        ("hosts", labels(sequences)),
+        ("right_hosts", labels(right)),
+        ("sequence", tuple(map(str, chosen))),
+        ("sequences", {h.label: tuple(map(str, s)) for h, s in sequences.items()}),
+    )
+
+
+def event_notes(sequences: Mapping[Host, tuple[Event, ...]], right: Iterable[Host]) -> tuple[str, ...]:
+    """The same for people."""
+    groups: dict[str, list[Host]] = {}
+    for host, events in sorted(sequences.items(), key=lambda item: len(item[1])):
+        groups.setdefault(tell(events), []).append(host)
+    notes = [f"on {', '.join(labels(hosts))}: {told}" for told, hosts in groups.items()]
+    if fine := labels(right):
+        notes.append(f"right on {', '.join(fine)}")
+    return tuple(notes)

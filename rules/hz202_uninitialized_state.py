@@ -3,7 +3,8 @@
 ## What it does
 
 Notes a read, in the first call, of planned memory that neither loading nor an instruction has written: a buffer whose
-initial contents were not exported.
+initial contents were not exported. Where methods share the state, the note names those that write it and the
+sequence of loads and calls in which the read comes first.
 
 ## Why is this bad?
 
@@ -48,9 +49,12 @@ Add `InitializedMutableBufferPass([...names...])` to the passes of `ExecutorchBa
 matters; ignore the note where the state is zero at the start and hosts fill arenas with zeros.
 """
 
+from collections.abc import Iterator
+
 from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Conflict, Kind
-from hazard.rule import Rule, Story, value_word
+from hazard.hosts import tell as tell_events
+from hazard.rule import Context, Finding, Rule, Story, value_word
 
 
 def claims(conflict: Conflict, analysis: MethodAnalysis) -> bool:
@@ -65,6 +69,24 @@ def tell(conflict: Conflict, analysis: MethodAnalysis) -> Story:
     )
 
 
+def scan(context: Context) -> Iterator[Finding]:
+    """State that another method writes, if it runs first."""
+    if len(context.methods) < 2:
+        return
+    for fault in context.events.faults:
+        if fault.kind != "blank":
+            continue
+        parts = fault.parts
+        writers = ", ".join(f"`{m}`" for m in dict.fromkeys(p.method for p in fault.all_clobbers))
+        yield RULE.finding(
+            message=f"the shared state {value_word(parts['use'])} is read before any method has written it, "
+            f"unless {writers} runs first: {tell_events(fault.sequence)}",
+            help="call a method that writes the state first, or export its initial value with "
+            "`InitializedMutableBufferPass`",
+            **{**parts, "clobber": None},
+        )
+
+
 RULE = Rule(
     code="HZ202",
     name="uninitialized-state",
@@ -73,5 +95,6 @@ RULE = Rule(
     summary="state without initial contents is read before anything has written it",
     claims=claims,
     tell=tell,
+    scan=scan,
     precedence=40,
 )

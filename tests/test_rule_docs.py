@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RULES = [pytest.param(rule, id=rule.code) for rule in all_rules()]
 
 #: Rules that are silent on ordinary programs unless they are selected.
-ON_REQUEST = {"HZ504"}
+ON_REQUEST = {"HZ604"}
 
 Mark = tuple[str, str, str]  # where, severity, name
 

@@ -24,8 +24,8 @@ class Place:
     """One event of a story. ``instruction`` is the index within the chain, None for inputs, state and outputs.
 
     ``slot`` is the value concerned, ``name`` its name in the model if known; ``arena`` is None outside of arenas;
-    ``offset`` and ``nbytes`` are in bytes; ``call`` counts from 1, None where the event precedes all calls. ``method`` is
-    given where the event may lie in another method than the finding's.
+    ``offset`` and ``nbytes`` are in bytes; ``call`` counts from 1, None where the event precedes all calls. ``method``
+    is given where the event may lie in another method than the finding's.
     """
 
     position: int

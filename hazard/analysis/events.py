@@ -14,7 +14,7 @@ if both have one, fully qualified name.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -23,7 +23,7 @@ from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Place, Witness
 from hazard.analysis.flow import Stage
 from hazard.analysis.summary import FIRST_SHARED_ARENA, Load, Memory, Read, Write, same_state
-from hazard.hosts import Event, Host, labels
+from hazard.hosts import Event, Host, event_notes, event_properties
 from hazard.program import Program, Tensor
 
 # --- the search -------------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class Fault:
     @property
     def sequence(self) -> tuple[Event, ...]:
         """The shortest of all hosts."""
-        return min(self.sequences.values(), key=len)
+        return min(self.sequences.values(), key=lambda events: len(events))
 
     @property
     def properties(self) -> tuple[tuple[str, object], ...]:
@@ -158,32 +158,6 @@ class Fault:
         """The bytes and the number of calls; decisions inside the calls are left open."""
         calls = sum(e.kind == "call" for e in self.sequence)
         return Witness(calls, (), self.arena, self.low, self.high, False)
-
-
-def event_properties(
-    sequences: dict[Host, tuple[Event, ...]], right: Iterable[Host]
-) -> tuple[tuple[str, object], ...]:
-    """What a finding carries for machines: ``hosts``, ``right_hosts``, ``sequence`` and ``sequences`` by host."""
-    chosen = min(sequences.values(), key=len)
-    return (
-        ("hosts", labels(sequences)),
-        ("right_hosts", labels(right)),
-        ("sequence", tuple(map(str, chosen))),
-        ("sequences", {h.label: tuple(map(str, s)) for h, s in sequences.items()}),
-    )
-
-
-def event_notes(sequences: dict[Host, tuple[Event, ...]], right: Iterable[Host]) -> tuple[str, ...]:
-    """The same for people."""
-    from hazard.hosts import tell
-
-    groups: dict[str, list[Host]] = {}
-    for host, events in sorted(sequences.items(), key=lambda item: len(item[1])):
-        groups.setdefault(tell(events), []).append(host)
-    notes = [f"on {', '.join(labels(hosts))}: {told}" for told, hosts in groups.items()]
-    if fine := labels(right):
-        notes.append(f"right on {', '.join(fine)}")
-    return tuple(notes)
 
 
 class Events:
@@ -341,7 +315,7 @@ class Events:
         sequences: dict[Host, tuple[Event, ...]],
         finals: list[Write | None],
     ) -> Fault:
-        shortest_one = min(sequences.values(), key=len)
+        shortest_one = min(sequences.values(), key=lambda events: len(events))
         by_call = any(e == Event("call", other.name) for e in shortest_one)
         certain = victim.surely_reached(read.position)
         approximations: list[str] = []

@@ -71,6 +71,10 @@ class Memory:
         self.writes: dict[int, list[Write]] = {}
         self._find_writes()
         self.reads = list(self._find_reads())
+        inputs = set(self.method.inputs)
+        kept = {ld.slot for loads in self.loads.values() for ld in loads} | {r.object for r in self.reads}
+        #: Slots whose bytes must last from call to call, without the inputs that a call updates.
+        self.kept = sorted(s for s in kept if s not in inputs and s not in analysis.roles.views)
         self._hits: dict[tuple[int, int, int], list[Write]] = {}
         self._finals: dict[tuple[int, ...], frozenset[int]] = {}
 
@@ -235,6 +239,10 @@ class Memory:
     def place(self, position: int, slot: int | None, obj: int | None, call: int | None = None) -> Place:
         """A position of this method as an event of a story; the place names the method."""
         return replace(self.judge.place(position, slot, obj, call), method=self.name)
+
+    def state_place(self, slot: int) -> Place:
+        """A state as such, without an instruction."""
+        return replace(self.load_place(slot), operator="state")
 
     def load_place(self, slot: int) -> Place:
         """The loading of the initial contents of a slot."""

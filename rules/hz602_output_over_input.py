@@ -1,0 +1,69 @@
+"""A caller's output buffer takes the place of an input.
+
+## What it does
+
+Reports a tensor that is an input and an output of a method, with memory from the caller for both
+(`alloc_graph_input=False`, and either the input is returned or it is mutated).
+
+## Why is this bad?
+
+Inputs are set first, outputs after them, and both go into the one tensor: the output's buffer replaces the input's
+data before the first instruction runs. The program computes on whatever that buffer holds.
+
+## Example
+
+```hir
+method forward
+  arena 1 : 16
+  %0 = tensor f32[2]
+  %1 = tensor f32[2] @ 1+0
+  inputs %0
+  outputs %0 %1
+  chain
+    0  aten::sin.out(%0, %1, %1)   # error: [output-over-input]
+```
+
+## Use instead
+
+```hir
+method forward
+  arena 1 : 32
+  %0 = tensor f32[2] @ 1+16
+  %1 = tensor f32[2] @ 1+0
+  inputs %0
+  outputs %0 %1
+  chain
+    0  aten::sin.out(%0, %1, %1)
+```
+
+## What to do
+
+Let the plan place the inputs (`alloc_graph_input=True`, the default), or return a clone and do not mutate the input.
+"""
+
+from collections.abc import Iterator
+
+from hazard.analysis.callers import outputs_over_inputs
+from hazard.rule import Context, Finding, Rule, value_word
+
+
+def scan(context: Context) -> Iterator[Finding]:
+    events = context.events
+    for memory in events.memories:
+        for fault in outputs_over_inputs(memory, events.hosts):
+            yield RULE.finding(
+                message=f"the input {value_word(fault.use)} is an output too: the caller's output buffer replaces its "
+                f"data before the call begins: {fault.told}",
+                help="let the plan place the inputs, or return a clone of the input",
+                **fault.parts(events.hosts),
+            )
+
+
+RULE = Rule(
+    code="HZ602",
+    name="output-over-input",
+    severity="error",
+    since="0.1.0",
+    summary="a caller's output buffer replaces an input",
+    scan=scan,
+)
