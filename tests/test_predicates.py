@@ -19,7 +19,7 @@ method forward
   %4 = tensor bool[1] @ 1+64
   %5 = tensor f32[4] @ 1+96
   %6 = tensor f32[4] @ 1+112
-  %7 = tensor f32[4]
+  %7 = tensor f32[4] @ 1+224
   %8 = tensor f32[4] @ 1+96
   %9 = tensor f32[4] @ 1+144
   %10 = bool false
@@ -128,3 +128,44 @@ def test_z3_is_asked_only_about_predicates_that_relate_numbers() -> None:
             [sys.executable, "-c", script, _program(*pair[:2])], capture_output=True, text=True, check=True
         )
         assert run.stdout.strip() == expected
+
+
+#: State is the predicate of two conds; the first one's true branch rewrites it.
+STATE = """
+method forward
+  arena 1 : 256
+  %0 = tensor f32[4] @ 1+0
+  %1 = tensor bool[1] @ 1+16 init 1
+  %2 = tensor bool[1] @ 1+32
+  %3 = tensor f32[4] @ 1+48
+  %4 = tensor f32[4] @ 1+224
+  %5 = tensor f32[4] @ 1+48
+  %6 = tensor f32[4] @ 1+80
+  %7 = bool false
+  inputs %0 %2
+  outputs %6 %4
+  chain
+    0  jump-false %1 -> 5
+    1  aten::sin.out(%0, %3, %3)
+    2  move %4 <- %3
+    3  {write}
+    4  jump-false %7 -> 7
+    5  aten::cos.out(%0, %8, %8)
+    6  move %4 <- %8
+    7  jump-false %1 -> 11
+    8  aten::exp.out(%0, %6, %6)
+    9  aten::tan.out(%0, %8, %8)
+    10 jump-false %7 -> 12
+    11 aten::exp.out(%0, %5, %5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("write", "flagged"), [("aten::copy_(%1, %2, %7, %1)", True), ("aten::exp.out(%0, %9, %9)", False)]
+)
+def test_state_that_a_branch_rewrites_is_another_predicate(write: str, flagged: bool) -> None:
+    """The result of the true branch is overwritten where the second jump finds the state false."""
+    values = "  %8 = tensor f32[4] @ 1+112\n  %9 = tensor f32[4] @ 1+128\n  inputs"
+    report = hazard.check(parse_program(STATE.format(write=write).replace("  inputs", values, 1)))
+    clobbers = {p.instruction for f in report.findings for p in f.all_clobbers}
+    assert (11 in clobbers) is flagged
