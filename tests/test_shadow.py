@@ -7,10 +7,13 @@ tensors are constants of the operators.
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from corpus import cases
+from hazard.frontends import load
 from hazard.text import parse_program, print_program
 from tests.shadow import FILL, Bytes, Result, Terms, Write, agree, run
 from tests.strategies import PLANS, Sample, programs, random_program
@@ -1076,6 +1079,41 @@ def test_comparisons_of_two_values_share_one_relation() -> None:
     assert not terms.possible([(less, True), (more, True)])
     assert terms.possible([(less, False), (more, False)])
     assert not terms.possible([(less, False), (not_less, False)])
+
+
+# --- real programs ----------------------------------------------------------------------------------------------------
+
+#: Kinds of fault that the bytecode of one method shows. The others need the graph, a second method, or the host.
+VISIBLE_KINDS = {"A", "A2", "B", "B2", "E1+E5", "E3", "E4", "E5", "E6", "I", "J"}
+INVISIBLE = {
+    "h06_cond_view_parent_slot_shares_live": "a dead tensor of the view's own place and size has written the bytes",
+}
+RIGHT_BY_LUCK = {
+    "e03e_custom_storage_offset_unaligned": "the slice is copied over its base in an order that happens to be right",
+    "e03f_custom_storage_partial_overlap": "1.4.1 plans the slice over the half of its base that nobody reads",
+    "e08_cond_output_into_state_with_second_cond": "the state is wrong, and nobody reads it",
+}
+
+
+def observed(path: Path) -> bool:
+    results = [run(method) for method in load(path).methods]
+    assert not any(r.exhausted for r in results)
+    return any(r.hazards for r in results)
+
+
+@pytest.mark.parametrize("release", cases.RELEASES)
+def test_what_the_runtime_computed_wrong_is_observed(release: str) -> None:
+    wrong = {c.name: p for c, p in cases.programs(release) if c.outcome(release)["outcome"] == "MISMATCH"}
+    visible = {n: p for n, p in wrong.items() if cases.Case(n).kind in VISIBLE_KINDS}
+    assert len(visible) >= 55
+    assert {n for n, p in visible.items() if not observed(p)} == set(INVISIBLE)
+
+
+@pytest.mark.parametrize("release", cases.RELEASES)
+def test_what_the_runtime_computed_right_is_clean(release: str) -> None:
+    right = {c.name: p for c, p in cases.programs(release) if c.outcome(release)["outcome"] == "match"}
+    assert len(right) >= 70
+    assert {n for n, p in right.items() if observed(p)} == RIGHT_BY_LUCK.keys() & right.keys()
 
 
 # --- random programs --------------------------------------------------------------------------------------------------
