@@ -204,7 +204,7 @@ class _Teller:
 
     def why(self) -> str:
         f = self.f
-        if f.use is None:
+        if f.use is None or not f.use.nbytes:
             return ""
         victim = value_word(f.use)
         low, high = f.use.offset, f.use.offset + f.use.nbytes
@@ -224,8 +224,12 @@ class _Teller:
             sees = f"what {site(f.clobber)} wrote to {where}"
         elif f.define is not None and f.define.operator == "nothing":
             return clean(f"the read of {victim} sees {where} as the host left them")
-        else:
+        elif f.define is None:
             sees = f"{where}, which nobody has written for it"
+        elif f.define.arena == f.use.arena and self.overlap(f.define):
+            return ""  # the right bytes; the message itself says what is wrong with them
+        else:
+            sees = f"{where}, where that value never was"
         return clean(f"the read of {victim} expects {expects}; it sees {sees}")
 
     def notes(self) -> list[str]:

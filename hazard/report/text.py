@@ -76,16 +76,20 @@ def _points(story: Story, finding: Finding, paint: Paint, margin: int, width: in
         if previous is None or event(previous.place, finding) != event(step.place, finding):
             yield paint("gutter", f"{step.gutter:>{margin}} |") + " " + _fitted(code, width - margin - 3)
         previous = step
+        room = width - margin - 3
         at, length = _mark(code, step)
-        if at + length > width - margin - 3:
+        if at + length > room:
             at, length = 0, 2
         sign = "^" if step is story.blamed else "-"
         style = finding.severity if sign == "^" else "gutter"
-        label = f"{sign * length} {step.label}"
-        # A label that would run out of the window begins further left.
-        if at + len(label) > width - margin - 3:
-            at = max(0, min(at, width - margin - 3 - len(label)))
-        yield paint("gutter", " " * margin + " |") + " " + " " * at + paint(style, label)
+        bar = paint("gutter", " " * margin + " |") + " "
+        first, *rest = [f"{sign * length} {step.label}"]
+        if at + len(first) > room:
+            # The mark stays where it belongs; what it says goes below it.
+            first, *rest = [sign * length, *_wrap(step.label, room)]
+        yield bar + " " * at + paint(style, first)
+        for line in rest:
+            yield bar + paint(style, line)
 
 
 def _mark(code: str, step: Step) -> tuple[int, int]:
