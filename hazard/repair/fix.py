@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
 
 from hazard.analysis.conflicts import Conflict, Kind
 from hazard.analysis.effects import Declaration
 from hazard.api import ProgramReport, check_program
-from hazard.program import InputError, Program, Tensor
-from hazard.repair.interference import Demand, Intrusion, demand, intrusions
+from hazard.program import DelegateCall, InputError, Program, Tensor
+from hazard.repair.interference import Demand, Intrusion, demand, intrusions, without_lookalikes
 from hazard.repair.placement import ArenaPlan, Placement, place, placed_program
 from hazard.repair.write import Plan, write_plan
 from hazard.rule import all_rules, site_word
@@ -59,10 +59,10 @@ class Repair:
         found = []
         for old, new in zip(self.before.program.methods, self.program.methods, strict=True):
             for slot, (a, b) in enumerate(zip(old.values, new.values, strict=True)):
-                if isinstance(a, Tensor) and isinstance(b, Tensor) and a.planned and b.planned and a.planned != b.planned:
-                    found.append(
-                        Moved(old.name, slot, a.planned.arena, a.nbytes, a.planned.offset, b.planned.offset)
-                    )
+                was = a.planned if isinstance(a, Tensor) else None
+                now = b.planned if isinstance(b, Tensor) else None
+                if isinstance(a, Tensor) and was and now and was != now:
+                    found.append(Moved(old.name, slot, was.arena, a.nbytes, was.offset, now.offset))
         return found
 
     @property
@@ -86,46 +86,64 @@ def repair_program(
     before = check_program(program, path, None, rules, effects)
     demanded = demand(program, [m.analysis for m in before.methods])
     intruding = intrusions(demanded)
-    placement = place(demanded)
-    kept: set[tuple[str, int]] = set()
-    if before.verdict == "proved" and not intruding:
-        placement, kept = _keep_smaller(demanded, placement)
-    fixed = placed_program(program, placement)
-    after = check_program(fixed, path, None, rules, effects)
-    left = intrusions(demand(fixed, [m.analysis for m in after.methods]))
-    assumptions = [a for m in after.methods for a in m.assumptions]
-    return Repair(
-        before, after, fixed, placement, intruding, _refusals(after, left, demanded), assumptions, kept
-    )
+    sound = before.verdict == "proved" and not intruding
+    delegates = any(isinstance(i, DelegateCall) for m in program.methods for _, _, i in m.instructions())
+    repair = None
+    for wanted in (demanded, without_lookalikes(demanded)) if delegates else (demanded,):
+        placement = place(wanted)
+        kept: set[tuple[str, int]] = set()
+        if sound:
+            placement, kept = _keep_smaller(demanded, placement)
+        fixed = placed_program(program, placement)
+        after = check_program(fixed, path, None, rules, effects)
+        left = intrusions(demand(fixed, [m.analysis for m in after.methods]))
+        assumptions = [a for m in after.methods for a in m.assumptions]
+        refusals = _refusals(after, left, demanded)
+        repair = Repair(before, after, fixed, placement, intruding, refusals, assumptions, kept)
+        if not refusals:
+            break
+    assert repair is not None
+    if repair.refusals and sound:
+        # The plan was sound, and no other could be proved: it stays.
+        placement, kept = _shipped(demanded, repair.placement)
+        assumptions = [a for m in before.methods for a in m.assumptions]
+        return Repair(before, before, program, placement, intruding, [], assumptions, kept)
+    return repair
 
 
 def _keep_smaller(demanded: Demand, placement: Placement) -> tuple[Placement, set[tuple[str, int]]]:
     """Arenas of a sound plan stay as they are unless the new plan is smaller for some method and larger for none."""
-    kept = set()
-    offsets, sizes = dict(placement.offsets), dict(placement.sizes)
+    better = {
+        arena
+        for arena in {a.arena for a in placement.arenas}
+        if any(a.size < a.shipped for a in placement.arenas if a.arena == arena)
+        and all(a.size <= a.shipped for a in placement.arenas if a.arena == arena)
+    }
+    return _shipped(demanded, placement, better)
+
+
+def _shipped(
+    demanded: Demand, placement: Placement, better: Set[int] = frozenset()
+) -> tuple[Placement, set[tuple[str, int]]]:
+    """The placement with all arenas but ``better`` as they were, and which these are."""
     program = demanded.program
-    plans = []
-    for arena in sorted({a.arena for a in placement.arenas}):
-        here = [a for a in placement.arenas if a.arena == arena]
-        if any(a.size < a.shipped for a in here) and all(a.size <= a.shipped for a in here):
-            plans.extend(here)
-            continue
-        for m, method in enumerate(program.methods):
-            if arena in method.arenas:
-                sizes[m, arena] = method.arenas[arena].size
-        for group in demanded.groups:
-            if group.arena == arena:
-                for m, slot, _ in group.members:
-                    planned = program.methods[m].tensor(slot).planned
-                    assert planned is not None
-                    offsets[m, slot] = planned.offset
-        for a in here:
-            kept.add((a.method, arena))
-            plans.append(
-                ArenaPlan(a.method, arena, a.shipped, a.shipped, a.bound, a.separate, a.shipped == a.bound, "shipped")
-            )
-    order = {m.name: i for i, m in enumerate(program.methods)}
-    plans.sort(key=lambda p: (order[p.method], p.arena))
+    offsets, sizes = dict(placement.offsets), dict(placement.sizes)
+    plans, kept = [], set()
+    for a in placement.arenas:
+        if a.arena in better:
+            plans.append(a)
+        else:
+            kept.add((a.method, a.arena))
+            optimal = a.shipped == a.bound or (a.optimal and a.size == a.shipped)
+            plans.append(replace(a, size=a.shipped, optimal=optimal, how="shipped"))
+    for m, method in enumerate(program.methods):
+        sizes.update({(m, a): arena.size for a, arena in method.arenas.items() if a not in better})
+    for group in demanded.groups:
+        if group.arena not in better:
+            for m, slot, _ in group.members:
+                planned = program.methods[m].tensor(slot).planned
+                assert planned is not None
+                offsets[m, slot] = planned.offset
     return Placement(offsets, sizes, plans), kept
 
 
@@ -145,17 +163,16 @@ def _refusals(after: ProgramReport, left: list[Intrusion], demanded: Demand) -> 
                 found[_view_refusal(lived.analysis.method.name, conflict)] = None
     for method in after.methods:
         for conflict in method.analysis.conflicts:
-            if conflict.kind is Kind.UNINITIALIZED:
-                continue
-            if conflict.view:
+            if conflict.view and conflict.kind is not Kind.UNINITIALIZED:
                 found[_view_refusal(method.name, conflict)] = None
-            else:
-                found[f"{method.name}: {site_word(conflict.use)} still reads overwritten bytes, %{conflict.use.slot}"] = None
         for reason in method.reasons:
             found[f"{method.name}: not decided: {reason}"] = None
+    views = {
+        (m.name, c.use.position, c.use.slot) for m in after.methods for c in m.analysis.conflicts if c.view
+    }
     for f in after.findings:
-        if f.severity == "error" and f.use is None:
-            found[f"{f.method}: {f.code} {f.message}"] = None
+        if f.severity != "note" and not (f.use and (f.method, f.use.position, f.use.slot) in views):
+            found[f"{f.method}: {f.code} {f.message}; {f.help}"] = None
     for intrusion in left:
         owner = demanded.program.methods[intrusion.owner].name
         writer = demanded.program.methods[intrusion.writer].name

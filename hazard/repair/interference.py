@@ -11,7 +11,7 @@ what makes the whole question cheap.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import Final
 
@@ -19,7 +19,7 @@ from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Kind
 from hazard.analysis.flow import Stage
 from hazard.analysis.reaching import FILL, LOAD
-from hazard.program import Alias, Move, Planned, Program, Tensor
+from hazard.program import Alias, DelegateCall, Move, Planned, Program, Tensor
 
 #: Alignment in bytes where a plan shows none (ExecuTorch's default, ``exir/memory_planning.py``), and with delegates.
 DEFAULT_ALIGNMENT: Final = 16
@@ -56,11 +56,12 @@ class Bond:
 class Lives:
     """Interference within one method; objects are the planned tensors that have bytes, by slot.
 
-    ``edges``: for each object the set of those it interferes with. ``present``: for each position the objects that hold
-    a value there, are read or are written. ``persistent``: objects whose value outlives a call. ``written``: objects
-    that something writes. ``overlays``: (operand, result) pairs that share their bytes today and may go on doing so, but
-    must not begin to overlap in part. ``unexplained``: presumed views that read wrong bytes and of which nothing tells
-    what they are views of; whatever a plan makes of them is a guess.
+    ``persistent``: objects whose value outlives a call; they interfere with everything that is ever written.
+    ``edges``: for each other object those that it interferes with; of each pair at least one lists the other.
+    ``present``: for each position the objects that hold a value there, are read or are written. ``written``: objects
+    that something writes. ``overlays``: (operand, result) pairs that share their bytes today and may go on doing so,
+    but must not begin to overlap in part. ``unexplained``: presumed views that read wrong bytes and of which nothing
+    tells what they are views of; whatever a plan makes of them is a guess.
     """
 
     analysis: MethodAnalysis
@@ -90,7 +91,7 @@ class _Lives:
         self.moved = mask_of(self.roles.moved)
         self.live_after = self._liveness()
         self.refers = self._points_to()
-        self.edges: dict[int, int] = {s: 0 for s in bits(self.objects)}
+        self.edges: dict[int, int] = dict.fromkeys(bits(self.objects), 0)
         self.present = [0] * len(self.flow.code)
         self.written = self.persistent = 0
         self.overlays: dict[tuple[int, int], None] = {}
@@ -106,13 +107,8 @@ class _Lives:
         self._bind_initial()
         self._bind_aliases()
         self._bind_unknown()
-        # State is never shared: its bytes keep their meaning while the method does not run.
-        for state in bits(persistent):
-            others = (self.written | persistent) & ~(1 << state)
-            self.edges[state] |= others
-        for a, neighbours in list(self.edges.items()):
-            for b in bits(neighbours):
-                self.edges[b] |= 1 << a
+        passing = ~persistent
+        self.edges = {a: neighbours & passing for a, neighbours in self.edges.items() if passing >> a & 1}
         return Lives(
             self.a, self.objects, self.edges, self.present, persistent, self.written, self.bonds, list(self.overlays),
             self.unexplained,
@@ -384,7 +380,7 @@ class _Lives:
 
     def _bind_unknown(self) -> None:
         """What an unknown operator does with operands and results that overlap is kept as it is."""
-        for position, effect in enumerate(self.effects):
+        for effect in self.effects:
             if effect.known:
                 continue
             slots = dict.fromkeys((*effect.reads, *effect.writes, *effect.updates, *effect.may_writes))
@@ -427,9 +423,10 @@ class Group:
 class Demand:
     """All groups of a program and who interferes with whom; ``edges`` and ``moments`` are sets of group indices.
 
-    ``moments``: for each method the groups present at each position. ``alignment`` in bytes. ``padding``: bytes that a
-    backend asks for behind an arena, by (method, arena). ``torn``: pairs of objects within one group that interfere;
-    no placement can part them, so only the check can tell whether that does any harm.
+    ``moments``: for each method the groups that are present at each position. ``alignment`` in bytes. ``padding``:
+    bytes that a backend asks for behind an arena, by (method, arena).
+
+    Objects of one group may interfere as well; no placement can part them, and the check has the last word on it.
     """
 
     program: Program
@@ -439,7 +436,6 @@ class Demand:
     moments: list[list[int]]
     alignment: int
     padding: dict[tuple[int, int], int]
-    torn: list[tuple[Key, Key]] = field(default_factory=list)
 
     def units(self, group: int) -> int:
         """Size of a group in units of the alignment."""
@@ -480,7 +476,6 @@ class _Demand:
         groups, group_of = self._groups(shared)
         edges = self._edges(groups, group_of)
         groups, group_of, edges = self._overlay(groups, group_of, edges, shared)
-        torn = self._torn(group_of)
         moments = self._moments(groups, group_of)
         padding = {
             (m, a): pad
@@ -488,7 +483,7 @@ class _Demand:
             for a in method.arenas
             if (pad := self._padding(m, a, alignment))
         }
-        return Demand(self.program, self.lives, groups, edges, moments, alignment, padding, torn)
+        return Demand(self.program, self.lives, groups, edges, moments, alignment, padding)
 
     # --- union ----------------------------------------------------------------------------------------------------
 
@@ -555,25 +550,32 @@ class _Demand:
 
     def _edges(self, groups: list[Group], group_of: dict[Key, int]) -> list[int]:
         edges = [0] * len(groups)
+        in_arena: dict[int, int] = {}
+        for group in groups:
+            in_arena[group.arena] = in_arena.get(group.arena, 0) | 1 << group.index
         for m, found in enumerate(self.lives):
+            lone = {s: group_of[m, s] for s in bits(found.objects)}
             for slot, neighbours in found.edges.items():
-                here = group_of[m, slot]
-                for other in bits(neighbours):
-                    there = group_of[m, other]
-                    if there != here and groups[there].arena == groups[here].arena:
-                        edges[here] |= 1 << there
-                        edges[there] |= 1 << here
-        # One host gives all methods the same arenas: what one method keeps, no other may write.
-        for state in groups:
-            if not state.persistent:
+                here = lone[slot]
+                mask = mask_of(lone[other] for other in bits(neighbours))
+                edges[here] |= mask & in_arena[groups[here].arena] & ~(1 << here)
+        for here, mask in enumerate(list(edges)):
+            for other in bits(mask):
+                edges[other] |= 1 << here
+        # State is never shared: its bytes keep their meaning while its method does not run, and hosts may give all
+        # methods the same arenas, so that what one method keeps no other may write.
+        for arena, members in in_arena.items():
+            there = [g for g in groups if g.arena == arena]
+            state = mask_of(g.index for g in there if g.persistent)
+            if not state:
                 continue
-            for other in groups:
-                if other is state or other.arena != state.arena or not (other.methods - state.methods):
-                    continue
-                if other.persistent or any(self.lives[m].written >> s & 1 for m, s, _ in other.members):
-                    edges[state.index] |= 1 << other.index
-                    edges[other.index] |= 1 << state.index
+            touched = state | mask_of(g.index for g in there if self._written(g))
+            for i in bits(touched & members):
+                edges[i] |= (touched if state >> i & 1 else state) & ~(1 << i)
         return edges
+
+    def _written(self, group: Group) -> bool:
+        return any(self.lives[m].written >> s & 1 for m, s, _ in group.members)
 
     def _overlay(
         self, groups: list[Group], group_of: dict[Key, int], edges: list[int], shared: set[Key]
@@ -607,18 +609,6 @@ class _Demand:
                 edges[two] |= 1 << one
         return groups, group_of, edges
 
-    def _torn(self, group_of: dict[Key, int]) -> list[tuple[Key, Key]]:
-        torn = []
-        for m, found in enumerate(self.lives):
-            for slot, neighbours in found.edges.items():
-                for other in bits(neighbours >> (slot + 1) << (slot + 1)):
-                    if group_of[m, slot] != group_of[m, other]:
-                        continue
-                    a, b = self._find((m, slot))[1], self._find((m, other))[1]
-                    if a < b + self._tensor((m, other)).nbytes and b < a + self._tensor((m, slot)).nbytes:
-                        torn.append(((m, slot), (m, other)))
-        return torn
-
     # --- time -----------------------------------------------------------------------------------------------------
 
     def _moments(self, groups: list[Group], group_of: dict[Key, int]) -> list[list[int]]:
@@ -628,7 +618,6 @@ class _Demand:
             group.first, group.last = 1 << 60, -1
         for m, found in enumerate(self.lives):
             lone = {s: group_of[m, s] for s in bits(found.objects)}
-            always = mask_of(g.index for g in groups if g.persistent and m in g.methods)
             moments = []
             known: dict[int, int] = {}
             before = 0
@@ -648,7 +637,7 @@ class _Demand:
                     if not counts[g]:
                         mask &= ~(1 << g)
                 before = present
-                moments.append(known.setdefault(mask | always, mask | always))
+                moments.append(known.setdefault(mask, mask))
             for slot in bits(before):
                 groups[lone[slot]].last = max(groups[lone[slot]].last, len(found.present) - 1)
             result.append(moments)
@@ -673,6 +662,35 @@ class _Demand:
             default=0,
         )
         return DELEGATE_ALIGNMENT if method.arenas[arena].size - end >= DELEGATE_ALIGNMENT and end else 0
+
+
+def without_lookalikes(demanded: Demand) -> Demand:
+    """The same demand, but no output of a delegate gets the very bytes of another tensor of its size.
+
+    A file does not tell the inputs of a delegate from its outputs. Where an output lies exactly where another tensor
+    lies, it could as well be a view of that one, and a check of the file cannot go on.
+    """
+    sizes: dict[tuple[int, int], int] = {}
+    for group in demanded.groups:
+        for m, slot, _ in group.members:
+            key = (group.arena, demanded.program.methods[m].tensor(slot).nbytes)
+            sizes[key] = sizes.get(key, 0) | 1 << group.index
+    edges = list(demanded.edges)
+    for m, found in enumerate(demanded.lives):
+        outputs = mask_of(
+            slot
+            for step, effect in zip(found.analysis.flow.code, found.analysis.effects, strict=True)
+            if isinstance(step, DelegateCall)
+            for slot in effect.writes
+        )
+        for group in demanded.groups:
+            for n, slot, _ in group.members:
+                if n == m and outputs >> slot & 1:
+                    alike = sizes[group.arena, demanded.program.methods[m].tensor(slot).nbytes] & ~(1 << group.index)
+                    edges[group.index] |= alike
+                    for other in bits(alike):
+                        edges[other] |= 1 << group.index
+    return replace(demanded, edges=edges)
 
 
 # --- what one method does to another's state ----------------------------------------------------------------------

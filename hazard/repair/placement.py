@@ -9,6 +9,7 @@ relaxation, so that a first-fit search on the graph itself stands beside them. z
 from __future__ import annotations
 
 import random
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -95,12 +96,13 @@ def _place_arena(
             how[m, arena] = ("kept" if fixed else "none", True, kept)
             continue
         bound = _clique(demand, m, mask_of(own))
-        simple = _first_fit(demand, _by_size(demand, own), dict(fixed))
-        best, name, optimal = _best(demand, m, own, bound, mask_of(fixed))
+        best, name, optimal = _best(demand, own, bound)
         above = {i: o + floor for i, o in best.items()}
-        # Holes between pinned state are usable by first fit only.
-        if _peak(demand, simple, own) < _peak(demand, above, own):
-            above, name, optimal = {i: simple[i] for i in own}, "first fit", False
+        if any(g.pinned for g in here):
+            # Holes between pinned state can be used by first fit only.
+            simple = _first_fit(demand, _by_size(demand, own), dict(fixed))
+            if _peak(demand, simple, own) < _peak(demand, above, own):
+                above, name, optimal = {i: simple[i] for i in own}, "first fit", False
         placed.update(above)
         interfering = mask_of(i for i in fixed if m in demand.groups[i].methods)
         ours = sum(demand.units(i) for i in bits(interfering)) if demand.lives[m].written else 0
@@ -227,9 +229,7 @@ def _by_size(demand: Demand, own: Sequence[int]) -> list[int]:
     return sorted(own, key=lambda i: (-demand.units(i), demand.groups[i].first, i))
 
 
-def _best(
-    demand: Demand, m: int, own: Sequence[int], bound: int, fixed: int
-) -> tuple[dict[int, int], str, bool]:
+def _best(demand: Demand, own: Sequence[int], bound: int) -> tuple[dict[int, int], str, bool]:
     """The smallest placement found, counted from 0; the name of the allocator; whether it is the optimum."""
     best: dict[int, int] = {}
     name = ""
@@ -274,12 +274,10 @@ def _is_interval(demand: Demand, own: Sequence[int]) -> bool:
     pairs = sum((demand.edges[i] & inside).bit_count() for i in own) // 2
     overlapping = 0
     ends: list[int] = []
-    import bisect
-
     for i in sorted(own, key=lambda i: demand.groups[i].first):
         first, last = demand.groups[i].first, demand.groups[i].last
-        overlapping += len(ends) - bisect.bisect_left(ends, first)
-        bisect.insort(ends, last)
+        overlapping += len(ends) - bisect_left(ends, first)
+        insort(ends, last)
         if overlapping > pairs:
             return False
     return overlapping == pairs
@@ -292,22 +290,44 @@ def _library(demand: Demand, own: Sequence[int]) -> tuple[dict[int, int], bool]:
         from omnimalloc.allocators import SupermallocAllocator
     except ImportError:
         return {}, False
-    groups = demand.groups
+    groups, inside = demand.groups, mask_of(own)
     allocations = tuple(Allocation(i, demand.units(i), groups[i].first, groups[i].last + 1) for i in own)
     solver = SupermallocAllocator(timeout=SEARCH_SECONDS, num_threads=1)
     result = solver.solve(allocations)
     offsets = {int(a.id): int(a.offset) for a in result.allocations if a.offset is not None}
+    if any(
+        offsets[i] < offsets[j] + demand.units(j) and offsets[j] < offsets[i] + demand.units(i)
+        for i in own
+        for j in bits(demand.edges[i] & inside & ((1 << i) - 1))
+    ):
+        return {}, False  # some pair has to be apart although it never lives together; spans do not know
     return offsets, bool(result.proved_optimal)
 
 
 def clashes(demand: Demand, offsets: dict[int, int]) -> list[tuple[int, int]]:
     """Pairs of groups that interfere and share bytes under ``offsets`` (in bytes, by group)."""
     found = []
-    for i, low in offsets.items():
-        for j in bits(demand.edges[i] & ((1 << i) - 1)):
+    state = mask_of(g.index for g in demand.groups if g.persistent)
+
+    def check(i: int, among: int) -> None:
+        low, high = offsets[i], offsets[i] + demand.groups[i].size
+        for j in bits(demand.edges[i] & among):
             other = offsets.get(j)
-            if other is not None and low < other + demand.groups[j].size and other < low + demand.groups[i].size:
+            if other is not None and low < other + demand.groups[j].size and other < high:
                 found.append((j, i))
+
+    spans = sorted((demand.groups[i].arena, offsets[i], i) for i in bits(state) if i in offsets)
+    for i in offsets:
+        check(i, ~state & ((1 << i) - 1))
+        # State is in everybody's way, so it is looked up by place: its groups do not overlap each other.
+        at = bisect_left(spans, (demand.groups[i].arena, offsets[i], -1))
+        for _, _, j in spans[max(0, at - 1) :]:
+            if demand.groups[j].arena > demand.groups[i].arena or (
+                demand.groups[j].arena == demand.groups[i].arena and offsets[j] >= offsets[i] + demand.groups[i].size
+            ):
+                break
+            if j != i:
+                check(i, 1 << j)
     return found
 
 
