@@ -53,10 +53,12 @@ def scan(context: Context) -> Iterator[Finding]:
 
     for analysis in context.methods:
         for (position, slot), objects in sorted(analysis.reaching.writes.items()):
+            if slot in analysis.effects[position].may_writes:
+                continue  # an operator of which nothing is known most likely reads its weights
             for obj in sorted(objects):
                 if analysis.method.tensor(obj).is_constant:
                     place = place_at(analysis.flow, position, slot, obj, None)
-                    sure = slot not in analysis.effects[position].may_writes and len(objects) == 1
+                    sure = len(objects) == 1
                     yield RULE.finding(
                         method=analysis.method.name,
                         message=f"`{place.operator}` writes {value_word(place)}, which is constant data",
