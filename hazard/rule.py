@@ -199,12 +199,15 @@ def find_rule(word: str) -> Rule | None:
 def findings_of(context: Context, rules: Iterable[Rule]) -> list[Finding]:
     """All findings of the given rules, in the order of methods and instructions, with fingerprints."""
     rules = list(rules)
-    by_precedence = sorted((r for r in rules if r.claims), key=lambda r: (-r.precedence, r.code))
+    chosen = {r.code for r in rules}
+    # A rule that is not wanted still claims what is its own: another must not tell the same read by a lesser name.
+    others = [r for r in all_rules() if r.default and r.code not in chosen]
+    by_precedence = sorted((r for r in (*rules, *others) if r.claims), key=lambda r: (-r.precedence, r.code))
     found: list[Finding] = []
     for analysis in context.methods:
         for conflict in analysis.conflicts:
             rule = next((r for r in by_precedence if r.claims and r.claims(conflict, analysis)), None)
-            if rule is not None and rule.tell is not None:
+            if rule is not None and rule.tell is not None and rule.code in chosen:
                 found.append(_told(rule, rule.tell(conflict, analysis), conflict, analysis))
     for rule in rules:
         if rule.scan is not None:

@@ -54,10 +54,11 @@ def load(target: str) -> tuple[Any, str]:
     if target == "-":
         return sys.stdin.buffer.read(), "<stdin>"
     if is_graph_target(target):
-        try:
-            from hazard.pipeline import load_target  # type: ignore[import-not-found, unused-ignore]
-        except ImportError:
-            raise InputError(f"{target}: graphs made by Python code cannot be checked by this version") from None
+        from hazard import pipeline
+
+        load_target = getattr(pipeline, "load_target", None)
+        if load_target is None:
+            raise InputError(f"{target}: graphs made by Python code cannot be checked by this version")
         return load_target(target), target
     return target, target
 
