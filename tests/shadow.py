@@ -666,6 +666,7 @@ class Oracle:
         self.delegate_outputs = delegate_outputs(method)
         self.defined_somewhere = self._defined_somewhere()
         self.members = self._state_members()
+        self.wrong: set[int] = set()  # operands of the current instruction that are not what was expected
 
     # --- preparations
 
@@ -857,8 +858,8 @@ class Oracle:
         return clean
 
     def _read_all(self, state: State, slots: Sequence[int]) -> bool:
-        found = [self._read(state, s, "operand") for s in slots]  # all of them are looked at, whatever the first says
-        return all(found)
+        self.wrong = {s for s in slots if not self._read(state, s, "operand")}
+        return not self.wrong
 
     def _is_foreign(self, state: State, slot: int, seen: Write) -> bool:
         """Whether the bytes that a presumed view finds cannot be those of its base, which has its place and size."""
@@ -895,9 +896,12 @@ class Oracle:
         """The number of an argument of any kind."""
         value = self.method.values[slot]
         if slot in state.objects:
+            if slot in self.wrong:
+                # Whatever it is, nothing is known of it.
+                return self.terms.number("wrong", self._tag(state, slot))
             return self._meaning(state, slot).term
         if slot in state.lists:
-            return self.terms.number("list", *(self._meaning(state, i).term for i in state.lists[slot]))
+            return self.terms.number("list", *(self._term(state, i) for i in state.lists[slot]))
         if isinstance(value, NumberList):
             if value.kind == "ints":
                 return self.terms.number("ints", *(state.numbers[int(i)] for i in value.items))
@@ -960,6 +964,7 @@ class Oracle:
 
     def _kernel(self, state: State, kernel: Kernel) -> None:
         name = name_of(kernel.operator)
+        self.wrong = set()
         if name == "et_copy_index":
             self._copy_index(state, *kernel.args)
             return
@@ -985,9 +990,7 @@ class Oracle:
         tags = {out: self._tag(state, out) for out in effect.defines}
         meanings = {}
         for out, tag in tags.items():
-            term = self.terms.number("tag", tag)
-            if clean:
-                term = self._result_term(state, kernel, effect, out, tag)
+            term = self._result_term(state, kernel, effect, out, tag)
             meanings[out] = Meaning(_whole(self._size(state, out), tag), term)
         for out, tag in tags.items():
             self._result(state, out)
@@ -1107,8 +1110,7 @@ class Oracle:
         if name == "sym_numel":
             return self.terms.constant(prod(self.method.tensor(state.objects[arguments[0]]).sizes))
         tensors = [s for a in arguments for s in self._items(state, a)]
-        if not self._read_all(state, tensors):
-            return opaque
+        self._read_all(state, tensors)
         if name in ("_local_scalar_dense", "item") and len(arguments) == 1:
             return self._term(state, arguments[0])
         if tensors:

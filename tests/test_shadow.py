@@ -596,6 +596,31 @@ def test_a_clobbered_predicate_says_nothing_about_the_second_branch() -> None:
     }
 
 
+def test_a_clobbered_operand_of_a_predicate_leaves_what_the_others_say() -> None:
+    # %3 = %2 and %4; when %4 is false, so is %3, whatever has become of %2.
+    text = """
+  %0 = tensor f32[2] @ 1+0
+  %2 = tensor bool[1] @ 1+16
+  %3 = tensor bool[1] @ 1+24
+  %4 = tensor bool[1] @ 1+32
+  %5 = tensor f32[2] @ 1+16
+  %6 = tensor f32[2] @ 1+40
+  inputs %0 %2 %4
+  outputs %6
+  chain
+     0  aten::exp.out(%0, %5, %5)
+     1  aten::logical_and.out(%2, %4, %3, %3)
+     2  aten::exp.out(%0, %6, %6)
+     3  jump-false %4 -> 5
+     4  jump-false %2 -> 5
+     5  jump-false %3 -> 7
+     6  aten::sin.out(%0, %6, %6)
+"""
+    result = shadow(text, calls=1)
+    assert {(o.instruction, o.slot) for o in result.observations} == {(1, 2), (4, 2)}
+    assert result.paths == 5  # false, any, false; or true, any, any
+
+
 def test_a_result_that_is_unused_on_a_path_may_be_overwritten_there() -> None:
     text = """
   %0 = tensor f32[2] @ 1+0
