@@ -35,6 +35,12 @@ def load_build(name: str) -> Build:
 
 def export(experiment: Experiment) -> bytes:
     """The experiment's program, as the installed release plans and serialises it."""
+    edge, config = lower(experiment)
+    return bytes(edge.to_executorch(config).buffer)
+
+
+def lower(experiment: Experiment) -> tuple[EdgeProgramManager, ExecutorchBackendConfig]:
+    """The experiment's edge program, and how it is to be planned."""
     # What dynamo remembers of earlier exports shows in what it captures next.
     torch._dynamo.reset()
     options = experiment.options
@@ -51,7 +57,7 @@ def export(experiment: Experiment) -> bytes:
         memory_planning_pass=MemoryPlanningPass(**planning) if isinstance(planning, dict) else planning,
         **options.get("ebc", {}),
     )
-    return bytes(edge.to_executorch(config).buffer)
+    return edge, config
 
 
 def _capture(module: Any, inputs: tuple[Any, ...], dynamic_shapes: Any = None) -> ExportedProgram:

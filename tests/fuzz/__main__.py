@@ -52,11 +52,16 @@ def main() -> int:
         for record in _judged([s for s in seeds if s not in known], out, stop):
             file.write(json.dumps(record) + "\n")
             file.flush()
-            if record["kind"] in ALARMING or record["status"] in ("crash", "check-error", "twin-error"):
-                print(f"seed {record['seed']}: {record['kind'] or record['status']} {record['detail']}", flush=True)
-    summary = collections.Counter(r["kind"] or r["status"] for r in latest(results) if r["seed"] in seeds)
-    print(", ".join(f"{count} {kind}" for kind, count in summary.most_common()))
-    return 1 if any(summary[k] for k in ("missed", "false-alarm")) else 0
+            kinds = (record["kind"], record.get("graph_kind", ""))
+            if set(kinds) & set(ALARMING) or record["status"] in ("crash", "timeout", "check-error", "twin-error"):
+                print(f"seed {record['seed']}: {record['status']} {' / '.join(kinds)} {record['detail']}", flush=True)
+    records = [r for r in latest(results) if r["seed"] in seeds]
+    failed = 0
+    for name, key in (("program files", "kind"), ("graphs", "graph_kind")):
+        summary = collections.Counter(r.get(key) or r["status"] for r in records)
+        print(f"{name}: " + ", ".join(f"{count} {kind}" for kind, count in summary.most_common()))
+        failed += summary["missed"] + summary["false-alarm"]
+    return 1 if failed else 0
 
 
 def read(path: Path) -> list[dict[str, Any]]:

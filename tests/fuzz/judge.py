@@ -18,6 +18,7 @@ import hazard
 from corpus import runner
 from corpus.experiment import Experiment
 from hazard.confirm.twin import make_twin
+from hazard.pipeline import edge_signatures, from_manager
 from tests import shadow
 
 #: Relative and absolute tolerance against eager; the twin is compared bit by bit.
@@ -31,9 +32,11 @@ SHADOW_PATHS = 20_000
 class Outcome:
     """What happened to one model. ``status``: ok, export-error, run-error, check-error, twin-error.
 
-    ``kind``: agree-clean, agree-hazard, missed (differs from the twin, no finding), unseen (differs from eager but not
-    from the twin, no finding), false-alarm (an error that neither runs nor the exhaustive run confirm), unconfirmed (the
-    same for a mere possibility), shadow-confirmed, twin-fault (the twin differs from eager where the program does not).
+    ``kind`` is the judgement on the check of the program file, ``graph_kind`` that on the check of the planned graphs:
+    agree-clean, agree-hazard, missed (wrong, no finding; of the file only where it differs from the twin), unseen (of
+    the file: wrong against eager only, no finding), false-alarm (an error that neither runs nor the exhaustive run
+    confirm), unconfirmed (the same for a mere possibility), shadow-confirmed, twin-fault (the twin differs from eager
+    where the program does not).
     """
 
     seed: int | None = None
@@ -44,17 +47,16 @@ class Outcome:
     assumptions: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     findings: list[tuple[str, str, str]] = field(default_factory=list)  # code, severity, certainty
+    graph_kind: str = ""
+    graph_verdict: str = ""
+    graph_assumptions: list[str] = field(default_factory=list)
+    graph_reasons: list[str] = field(default_factory=list)
+    graph_findings: list[tuple[str, str, str]] = field(default_factory=list)
     against_twin: str = ""
     against_eager: str = ""
     exhausted: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     data: bytes = b""
-
-    @property
-    def proved(self) -> bool:
-        """Said to be right without any assumption."""
-        return self.verdict == "proved" and not self.assumptions and not self.reasons
-
 
 def build_module(text: str, name: str) -> ModuleType:
     """A module of the given source. It is registered, because dynamo imports the modules of nested functions by name."""
@@ -77,22 +79,25 @@ def judge(text: str, name: str, seed: int | None = None) -> Outcome:
         started = now
 
     try:
-        outcome.data = runner.export(module.build())
+        edge, config = runner.lower(module.build())
+        signatures = edge_signatures(edge)
+        manager = edge.to_executorch(config)
+        outcome.data = bytes(manager.buffer)
     except Exception as error:
         return _failed(outcome, "export-error", error)
     lap("export")
     try:
         report = hazard.check(outcome.data)
+        lap("check")
+        graph_report = hazard.check(from_manager(manager, signatures))
     except Exception as error:
         return _failed(outcome, "check-error", error)
-    lap("check")
-    outcome.verdict = report.verdict
-    methods = report.programs[0].methods
-    outcome.assumptions = sorted({a for m in methods for a in m.assumptions})
-    outcome.reasons = sorted({r for m in methods for r in m.reasons})
-    outcome.findings = [(f.code, f.severity, f.certainty) for f in report.findings]
+    lap("graph-check")
+    outcome.verdict, outcome.assumptions, outcome.reasons, outcome.findings = _summary(report)
+    summary = _summary(graph_report)
+    outcome.graph_verdict, outcome.graph_assumptions, outcome.graph_reasons, outcome.graph_findings = summary
     try:
-        analyses = [m.analysis for m in methods]
+        analyses = [m.analysis for m in report.programs[0].methods]
         twins = [make_twin(outcome.data, analyses)]
         if twins[0].orphans:
             twins.append(make_twin(outcome.data, analyses, pattern=1))
@@ -102,9 +107,19 @@ def judge(text: str, name: str, seed: int | None = None) -> Outcome:
     _run(outcome, module, [t.data for t in twins])
     lap("run")
     if outcome.status == "ok":
-        _classify(outcome, report)
+        _classify(outcome, report, graph_report)
         lap("classify")
     return outcome
+
+
+def _summary(report: Any) -> tuple[str, list[str], list[str], list[tuple[str, str, str]]]:
+    methods = report.programs[0].methods
+    return (
+        report.verdict,
+        sorted({a for m in methods for a in m.assumptions}),
+        sorted({r for m in methods for r in m.reasons}),
+        [(f.code, f.severity, f.certainty) for f in report.findings],
+    )
 
 
 def _failed(outcome: Outcome, status: str, error: BaseException) -> Outcome:
@@ -118,24 +133,34 @@ def _failed(outcome: Outcome, status: str, error: BaseException) -> Outcome:
     return outcome
 
 
-def _classify(outcome: Outcome, report: Any) -> None:
-    faults = [f for f in report.findings if f.severity != "note"]
-    certain = [f for f in faults if f.severity == "error"]
-    twin_wrong = "twin" in outcome.detail
+def _classify(outcome: Outcome, report: Any, graph_report: Any) -> None:
+    faults, graph_faults = (_faults(r) for r in (report, graph_report))
     if outcome.against_twin:
         outcome.kind = "agree-hazard" if faults else "missed"
     elif outcome.against_eager:
         outcome.kind = "agree-hazard" if faults else "unseen"
-    elif faults:
-        # Neither saw anything: the exhaustive run decides.
-        results = [shadow.run(m.analysis.method, 2, SHADOW_PATHS) for m in report.programs[0].methods]
-        outcome.exhausted = any(r.exhausted for r in results)
-        if any(r.hazards for r in results):
-            outcome.kind = "shadow-confirmed"
-        else:
-            outcome.kind = "false-alarm" if certain else "unconfirmed"
-    else:
-        outcome.kind = "twin-fault" if twin_wrong else "agree-clean"
+    elif not faults:
+        outcome.kind = "twin-fault" if outcome.detail else "agree-clean"
+    if outcome.against_twin or outcome.against_eager:
+        outcome.graph_kind = "agree-hazard" if graph_faults else "missed"
+    elif not graph_faults:
+        outcome.graph_kind = "agree-clean"
+    for name, found, judged in (("kind", faults, report), ("graph_kind", graph_faults, graph_report)):
+        if not getattr(outcome, name):
+            setattr(outcome, name, _unconfirmed(outcome, found, judged))
+
+
+def _faults(report: Any) -> list[Any]:
+    return [f for f in report.findings if f.severity != "note"]
+
+
+def _unconfirmed(outcome: Outcome, faults: list[Any], report: Any) -> str:
+    """What the exhaustive run says of findings that no run has confirmed."""
+    results = [shadow.run(m.analysis.method, 2, SHADOW_PATHS) for m in report.programs[0].methods]
+    outcome.exhausted = outcome.exhausted or any(r.exhausted for r in results)
+    if any(r.hazards for r in results):
+        return "shadow-confirmed"
+    return "false-alarm" if any(f.severity == "error" for f in faults) else "unconfirmed"
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -231,7 +256,7 @@ def _run(outcome: Outcome, module: ModuleType, twins: list[bytes]) -> None:
             if problem or any(p for _, p in from_twins):
                 break
         if "twin-eager" not in watching and "eager" in watching:
-            outcome.detail = twin_faults[-1]
+            outcome.detail = outcome.detail or twin_faults[-1]
 
 
 def _attempt(session: _Session, method: str, inputs: Any) -> tuple[list[Any], str]:

@@ -42,7 +42,7 @@ def main() -> None:
         model = folder / "models" / f"seed_{seed:06}.py"
         model.write_text(text)
         outcome = judge(text, model.stem, seed)
-        if outcome.data and outcome.kind not in ("agree-clean", "agree-hazard"):
+        if outcome.data and not {outcome.kind, outcome.graph_kind} <= {"agree-clean", "agree-hazard"}:
             (folder / "programs").mkdir(exist_ok=True)
             (folder / "programs" / f"seed_{seed:06}.pte").write_bytes(outcome.data)
         record = dataclasses.asdict(outcome)
