@@ -32,7 +32,8 @@ class Host:
     all methods share, None for every id. ``cloned``: outputs are copied out of the arenas after every call.
     ``feedback``: the caller may hand an output back as an input without a copy. ``concurrent``: different methods may
     run at the same time. ``restaged``: the caller sets every input before every call. ``zero_filled``: fresh arenas
-    hold zeros. ``devices``: whether methods with device buffers can be loaded.
+    hold zeros. ``devices``: whether methods with device buffers can be loaded. ``buffers``: the host itself gives every
+    output that is not planned a buffer before each call, else only those that the caller sets have one.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Host:
     restaged: bool = True
     zero_filled: bool = True
     devices: bool = True
+    buffers: bool = False
 
     @property
     def label(self) -> str:
@@ -69,7 +71,7 @@ def _has_device(method: Method) -> bool:
 
 def _released() -> tuple[Host, ...]:
     kinds = (
-        Host("python-runtime", cloned=True),
+        Host("python-runtime", cloned=True, buffers=True),
         Host("module", shared=frozenset()),
         Host("module-shared", shared=frozenset({1, 2}), devices=False),
     )

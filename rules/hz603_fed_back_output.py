@@ -53,19 +53,14 @@ Copy the output before it is fed back, or export with planned inputs (`alloc_gra
 from collections.abc import Iterator
 
 from hazard.analysis.callers import fed_back_outputs
-from hazard.hosts import choose_hosts
 from hazard.rule import Context, Finding, Rule, site_word, value_word
 
 
 def scan(context: Context) -> Iterator[Finding]:
     events = context.events
     asked = any(h.feedback for h in events.hosts)
-    # Without `--feedback` the question is what would happen if the caller did it.
-    names = tuple(dict.fromkeys(h.name for h in events.hosts))
-    loads = {h.load for h in events.hosts}
-    hosts = events.hosts if asked else tuple(h for h in choose_hosts(names, feedback=True) if h.load in loads)
-    program = context.program
-    hosts = tuple(h for h in hosts if h.runs(program))
+    # Without `--feedback` only hosts that hand out the output itself are of interest.
+    hosts = events.hosts
     for consumer in events.memories:
         told: set[int] = set()
         for producer in (consumer, *(m for m in events.memories if m is not consumer)):

@@ -77,6 +77,14 @@ def _unplanned(memory: Memory, slot: int) -> bool:
     return isinstance(value, Tensor) and isinstance(value.placement, Unplanned) and value.nbytes > 0
 
 
+def _with_buffers(memory: Memory, hosts: tuple[Host, ...], target: int, count: int) -> dict[Host, tuple[Event, ...]]:
+    """Calls before each of which the output has a new buffer of the caller."""
+    rebind = Event("rebind", memory.name, f"%{target} <- output buffer")
+    call = Event("call", memory.name)
+    own = (rebind, call) * count
+    return {h: (Event("load", memory.name), *((call,) * count if h.buffers else own)) for h in hosts}
+
+
 def _calls(memory: Memory, count: int) -> tuple[Event, ...]:
     return (Event("load", memory.name), *[Event("call", memory.name)] * count)
 
@@ -88,11 +96,12 @@ def rebound_outputs(memory: Memory, hosts: tuple[Host, ...]) -> Iterator[CallerF
     """Outputs whose buffer replaces the memory of another tensor from the second call on (HZ601)."""
     done: set[int] = set()
     for position, target in output_positions(memory):
-        if target in done or not _unplanned(memory, target):
+        own = memory.method.emitted_slot(target)
+        if target in done or not _unplanned(memory, own):
             continue
         done.add(target)
         facts = memory.reaching.reads.get((position, target), set())
-        objects = sorted({f[0] for f in facts if f[0] != target})
+        objects = sorted({f[0] for f in facts if f[0] != own})
         found = False
         for obj in objects:
             for fault in _through(memory, hosts, target, obj):
@@ -103,13 +112,13 @@ def rebound_outputs(memory: Memory, hosts: tuple[Host, ...]) -> Iterator[CallerF
             use = memory.place(position, target, target, 1)
             yield CallerFault(
                 "unfilled", memory, target, use, None, None, True,
-                {h: _calls(memory, 1 if len(planned) < 2 else 3) for h in hosts}, planned[0],
+                _with_buffers(memory, hosts, target, 1 if len(planned) < 2 else 3), planned[0],
             )  # fmt: skip
 
 
 def _through(memory: Memory, hosts: tuple[Host, ...], target: int, obj: int) -> Iterator[CallerFault]:
     reaching = memory.reaching
-    sequences = {h: _calls(memory, 2) for h in hosts}
+    sequences = _with_buffers(memory, hosts, target, 2)
     writers = {p: slot for (p, slot), objects in reaching.writes.items() if obj in objects}
     stages = {p for p, step in enumerate(memory.flow.code) if isinstance(step, Stage)}
     # A view that stays in the arena while its base has moved into the caller's buffer.
@@ -165,7 +174,7 @@ def _buffer(memory: Memory, target: int) -> Place:
 def outputs_over_inputs(memory: Memory, hosts: tuple[Host, ...]) -> Iterator[CallerFault]:
     """Slots that are an input and an output, neither planned: the output's buffer takes the input's place (HZ602)."""
     stages = {step.slot: p for p, step in enumerate(memory.flow.code) if isinstance(step, Stage)}
-    for slot in dict.fromkeys(memory.method.outputs):
+    for slot in dict.fromkeys(map(memory.method.emitted_slot, memory.method.outputs)):
         if slot not in stages or not _unplanned(memory, slot):
             continue
         reads = sorted(
@@ -176,9 +185,13 @@ def outputs_over_inputs(memory: Memory, hosts: tuple[Host, ...]) -> Iterator[Cal
         )
         if not reads:
             continue
+        # Hosts that bring no buffers leave the input's own memory in place unless the caller sets one for this output.
+        sequences = _with_buffers(memory, hosts, slot, 1)
+        certain = any(h.buffers for h in hosts) and memory.surely_reached(reads[0])
         yield CallerFault(
             "input", memory, slot, memory.place(reads[0], slot, slot, 1), memory.place(stages[slot], slot, slot, 1),
-            _buffer(memory, slot), memory.surely_reached(reads[0]), {h: _calls(memory, 1) for h in hosts},
+            _buffer(memory, slot), certain, sequences,
+            approximations=() if certain else ("whether the caller sets a buffer for this output",),
         )  # fmt: skip
 
 

@@ -227,7 +227,8 @@ class Events:
         """Hosts without the fault; for shared state only those that share it, the others never see it change."""
         fine = [h for h in self.hosts if h not in fault.sequences]
         if fault.kind in ("reset", "blank"):
-            fine = [h for h in fine if h.shares(fault.victim.method, fault.clobberer.method, fault.arena)]
+            parties = [m.method for m in self.memories if any(e.method == m.name for e in fault.sequence)]
+            fine = [h for h in fine if all(h.shares(parties[0], m, fault.arena) for m in parties)]
         return tuple(fine)
 
     def _with(self, victim: Memory, read: Read, arena: int, other: Memory) -> Iterator[Fault]:
@@ -320,8 +321,14 @@ class Events:
         certain = victim.surely_reached(read.position)
         approximations: list[str] = []
         layout = False
-        writer = victim if kind == "reset" and load is None else other
-        if kind == "foreign" and foreign and (by_call or load is None):
+        writer = other
+        if kind == "reset":
+            last_load = next(e for e in reversed(shortest_one) if e.kind == "load")
+            writer = victim if last_load.method == victim.name else other
+            loaded = next(ld for ld in writer.loads[arena] if ld.low <= byte < ld.high)
+            low, high = max(read.low, loaded.low), min(read.high, loaded.high)
+            clobber = writer.load_place(loaded.slot)
+        elif kind == "foreign" and foreign and (by_call or load is None):
             write = foreign[0]
             low, high = max(read.low, write.low), min(read.high, write.high)
             clobber = other.place(write.position, write.slot, write.object)
@@ -335,11 +342,9 @@ class Events:
         elif load is not None:
             low, high = max(read.low, load.low), min(read.high, load.high)
             clobber = other.load_place(load.slot)
-            layout = kind == "foreign" and arena >= FIRST_SHARED_ARENA
+            layout = arena >= FIRST_SHARED_ARENA
         else:
-            low, high = read.low, read.high
-            mine = next((ld for ld in victim.loads.get(arena, ()) if ld.low <= byte < ld.high), None)
-            clobber = victim.load_place(mine.slot if mine else read.object)
+            raise AssertionError("a byte turned foreign though nobody wrote it")
         if read.partial and (low, high) != (read.low, read.high):
             certain = False
             approximations.append("the instruction reads a part of the operand")
@@ -348,13 +353,17 @@ class Events:
             approximations.append("a path on which the state is written first")
         define: Place | None = None
         if kind == "reset":
-            source = other if any(e == Event("call", other.name) for e in shortest_one[:-1]) else victim
             state = victim.tensor(read.object)
-            theirs = [
-                w for w in source.writes_over(arena, read.low, read.high)
-                if source is victim or self._means(victim, state, read, source, w.object)
-            ]  # fmt: skip
-            define = source.place(theirs[-1].position, theirs[-1].slot, theirs[-1].object) if theirs else None
+            # The last who wrote the state before it was loaded anew.
+            reload = shortest_one.index(Event("load", writer.name))
+            for event in shortest_one[:reload]:
+                source = other if event.method == other.name else victim
+                theirs = [
+                    w for w in source.writes_over(arena, read.low, read.high)
+                    if source is victim or self._means(victim, state, read, source, w.object)
+                ]  # fmt: skip
+                if event.kind == "call" and theirs:
+                    define = source.place(theirs[-1].position, theirs[-1].slot, theirs[-1].object)
         elif Event("call", victim.name) in shortest_one[:-1] and own:
             define = victim.place(own[-1].position, own[-1].slot, own[-1].object)
         elif read.loaded:
