@@ -251,12 +251,10 @@ class _Lives:
 
     def _may_overlay(self, elementwise: bool, operand: int, result: int) -> bool:
         """Whether the result lies exactly on the operand today, and its kernel may write there."""
-        if self.regions.region(operand) != self.regions.region(result):
+        if not elementwise or self.regions.region(operand) != self.regions.region(result):
             return False
         a, b = self.method.tensor(operand), self.method.tensor(result)
-        if a.itemsize != b.itemsize:
-            return False
-        return a.nbytes == b.nbytes == a.itemsize or (elementwise and (a.layout or ()) == (b.layout or ()))
+        return a.itemsize == b.itemsize and (a.layout or ()) == (b.layout or ())
 
     def _staging(self) -> None:
         """Hosts stage inputs in any order: what is wanted once all have arrived must survive each of them."""
@@ -313,6 +311,10 @@ class _Lives:
                     continue
                 self.unexplained.append(view)
             found.pop(view, None)
+            if self.method.tensor(view).initial is not None:
+                # A second entry of a state; whatever else it sees today is not what it is a view of.
+                found = {o: None for o in found if self.method.tensor(o).initial is not None}
+                fills.add(view)
             region = self.regions.region(view)
             exact = [o for o in found if self.regions.region(o) == region]
             bound = [o for o in exact or found if self._bind(view, o, "view")]
@@ -344,9 +346,17 @@ class _Lives:
             for t in tensors
         ):
             return False
+        if self._quarrel(objects):
+            return False
         self.bonds.append(Bond(view, target, 0, "view of a moved slot"))
         self.bonds.extend(Bond(view, o, 0, "view of a moved slot") for o in bits(objects))
         return True
+
+    def _quarrel(self, objects: int) -> bool:
+        """Whether some of the objects must not share bytes with each other."""
+        if objects & self.persistent and objects.bit_count() > 1:
+            return True
+        return any(self.edges[o] & objects for o in bits(objects))
 
     def _refers_at(self, position: int, slot: int) -> int:
         block = self.flow.block_of[position]
@@ -370,7 +380,8 @@ class _Lives:
             state = dict(self.refers[b])
             for position in range(self.flow.blocks[b].start, self.flow.blocks[b].end):
                 step = self.flow.code[position]
-                if isinstance(step, Alias) and self.objects >> step.target & 1:
+                wanted = isinstance(step, Alias) and self.live_after[position] >> step.target & 1
+                if isinstance(step, Alias) and wanted and self.objects >> step.target & 1:
                     target = self.method.tensor(step.target)
                     for obj in bits(self._refers(step.source, state) & self.objects & ~(1 << step.target)):
                         source = self.method.tensor(obj)
