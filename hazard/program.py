@@ -289,6 +289,11 @@ class Method:
             raise TypeError(f"slot {slot} of method {self.name} is no tensor")
         return value
 
+    def emitted_slot(self, slot: int) -> int:
+        """The slot of the emitted program that a name stands for; the slot itself where it is no mere name."""
+        value = self.values[slot]
+        return value.slot if isinstance(value, Tensor) and value.slot is not None else slot
+
     def is_tensor(self, slot: int) -> bool:
         return isinstance(self.values[slot], Tensor)
 

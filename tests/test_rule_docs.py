@@ -2,7 +2,7 @@
 
 A comment ``# error: [name]`` (warning, note) stands on the line of the instruction that overwrites, or on that which
 reads where no instruction of the same method overwrote; on the ``inputs`` or ``outputs`` line where no instruction
-takes part; on the line of a value where the finding is about its place.
+takes part; on the line of a value where the finding is about its place, and on that of an obstacle.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ def where(finding: Finding) -> str:
     place = own[0]
     if place.operator in ("input", "output"):
         return f"{finding.method}:{place.operator}s"
+    if place.operator == "obstacle":
+        return f"{finding.method}:obstacle"
     return f"{finding.method}:%{place.slot}"
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from hazard.analysis.conflicts import Conflict, Decision, Kind, Place, Witness
 from hazard.analysis.effects import Declaration, Effect
 from hazard.analysis.flow import Flow, build_flow
+from hazard.analysis.lineage import moves_behind
 from hazard.analysis.paths import Answer, Path, Paths, Token
 from hazard.analysis.places import operator_at, place_at
 from hazard.analysis.predicates import Predicates
@@ -325,8 +326,10 @@ class _Judge:
             if kind is Kind.OVERWRITTEN:
                 overwriter, overwritten_in = seen.seen[1], seen.seen[0]
         object_ = token.object
-        escaped = slot in self.a.roles.moved and not self._own_definition(slot, definer)
-        define = self.definition(definer, object_, slot, defined_in)
+        escaped = self._is_moved(slot) and not self._own_definition(slot, definer)
+        # What was loaded and then bound to other bytes is named by where it was loaded.
+        made = seen.expected[2] if seen is not None and definer < 0 else object_
+        define = self.definition(definer, made, slot, defined_in)
         clobber = self.writer(overwriter, object_, overwritten_in) if overwriter >= 0 else None
         defines = {d for d, _ in pairs} | {definer}
         clobbers = {w for _, w in pairs if w >= 0} | ({overwriter} if overwriter >= 0 else set())
@@ -375,9 +378,20 @@ class _Judge:
         """Whether the read comes first in program order and a loop brings it back after the write."""
         return overwriter >= position and overwritten_in == call and overwriter >= 0
 
+    def _is_moved(self, slot: int) -> bool:
+        """Whether a slot can refer to another tensor because of a move; graphs bind names for other reasons, too."""
+        if slot not in self.a.roles.moved:
+            return False
+        return self.method.meaning != "graph" or bool(moves_behind(self.method, slot))
+
     def is_state(self, slot: int, definer: int, defined_in: int | None, call: int) -> bool:
         value = self.method.values[slot]
-        if slot in self.a.roles.moved or not isinstance(value, Tensor):
+        if not isinstance(value, Tensor):
+            return False
+        if self.method.meaning == "graph":
+            # A name may stand for state; whatever an earlier call has left is state.
+            return definer in (LOAD, FILL) or (defined_in is not None and defined_in < call)
+        if slot in self.a.roles.moved:
             return False
         if definer in (LOAD, FILL):
             return value.initial is not None or value.fqn is not None or definer == FILL
@@ -460,7 +474,7 @@ class _Judge:
                 (clobber,),
                 certain,
                 self.witness(run, path, seen, c.victim_object),
-                escaped=c.victim in self.a.roles.moved,
+                escaped=self._is_moved(c.victim),
                 approximations=approximations,
             )
         )

@@ -133,8 +133,7 @@ class _Run:
         for slot, value in enumerate(self.method.values):
             if isinstance(value, Tensor) and (value.initial is not None or value.is_constant):
                 space, low, high = self.regions.region(slot)
-                if value.initial is not None:
-                    self.memory_of(space).write(low, high, (0, LOAD, slot))
+                self.memory_of(space).write(low, high, (0, LOAD, slot))
         for slot, value in enumerate(self.method.values):
             if isinstance(value, Tensor) and not value.is_constant and slot not in self.reaching.roles.views:
                 self.entry(slot)

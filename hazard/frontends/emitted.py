@@ -26,11 +26,7 @@ def emitted_form(method: Method) -> Method:
 
     A method that was read from a ``.pte`` comes out as it is, but for the numbers of delegates' outputs.
     """
-
-    def slot(index: int) -> int:
-        value = method.values[index]
-        return value.slot if isinstance(value, Tensor) and value.slot is not None else index
-
+    slot = method.emitted_slot
     values: list[Value] = []
     for value in method.values:
         if isinstance(value, Tensor):
