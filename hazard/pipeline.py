@@ -5,12 +5,19 @@ torch and executorch are imported when one of these is used.
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import importlib
 import logging
+import os
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from hazard.frontends.emitted import differences
 from hazard.frontends.fx import PlannedGraph, program_from_graphs
 from hazard.frontends.fx_specs import Origins
 from hazard.frontends.fx_storage import storage_faults
@@ -46,7 +53,7 @@ def from_manager(manager: Any, signatures: Signatures | None = None) -> Program:
     return program_from_graphs(graphs, constant_methods=getattr(manager, "_config_methods", None))
 
 
-class _Stop(Exception):
+class _StopError(Exception):
     """Ends ``to_executorch`` between planning and emission."""
 
 
@@ -86,7 +93,7 @@ def _current_method(count: int) -> tuple[str, Any]:
 
     A pass is told neither, and the names are what a report is read by; they are looked up in the caller.
     """
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     for _ in range(8):
         if frame is None:
             break
@@ -94,7 +101,7 @@ def _current_method(count: int) -> tuple[str, Any]:
             name, program = frame.f_locals.get("name"), frame.f_locals.get("program")
             if isinstance(name, str):
                 return name, program if hasattr(program, "state_dict") else None
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return ("forward" if not count else f"forward_{count}"), None
 
 
@@ -118,7 +125,7 @@ def plan_edge(edge: Any, config: Any = None) -> Program:
         nonlocal left
         left -= 1
         if left <= 0:
-            raise _Stop
+            raise _StopError
 
     collecting = {id(p): _Collecting(_unwrapped(p), finished) for p in passes}
     if isinstance(given, dict):
@@ -135,10 +142,8 @@ def plan_edge(edge: Any, config: Any = None) -> Program:
     else:
         config.memory_planning_pass = next(iter(collecting.values()))
         holders = collecting.values()
-    try:
+    with contextlib.suppress(_StopError):
         clone.to_executorch(config)
-    except _Stop:
-        pass
     graphs: dict[str, PlannedGraph] = {}
     for holder in holders:
         for name, planned in holder.graphs.items():
@@ -249,4 +254,135 @@ class CheckedPlanning(_Collecting):
         raise HazardError(report) from cause
 
 
-__all__ = ["CheckedPlanning", "InputError", "edge_signatures", "from_manager", "plan_edge"]
+# --- whatever holds a graph -------------------------------------------------------------------------------------------
+
+
+def _is(thing: Any, name: str) -> bool:
+    """Whether a thing is of torch's or executorch's class of that name, without importing either to ask."""
+    return any(
+        c.__name__ == name and c.__module__.partition(".")[0] in ("torch", "executorch") for c in type(thing).__mro__
+    )
+
+
+def holds_graphs(thing: Any) -> bool:
+    """Whether `program_of` can make a program of a thing."""
+    parts = thing if isinstance(thing, tuple) and len(thing) == 2 else (thing,)
+    names = ("ExecutorchProgramManager", "EdgeProgramManager", "ExportedProgram", "Module")
+    return any(_is(parts[0], name) for name in names)
+
+
+def program_of(thing: Any, *, config: Any = None, signature: Any = None) -> Program:
+    """The program of whatever ExecuTorch's users have at hand.
+
+    * an ``ExecutorchProgramManager``: its graphs, compared with the bytes that were emitted from them; where these
+      differ, the methods' doubts say so;
+    * an ``EdgeProgramManager``, which is planned in a copy with ``config`` (an ``ExecutorchBackendConfig``); also as a
+      pair with its configuration;
+    * a planned ``ExportedProgram`` or ``GraphModule``; ``signature`` as in
+      `hazard.frontends.fx.program_from_graphs`;
+    * a module with its example inputs, as a pair: exported and planned with defaults.
+
+    Raises InputError for anything else, and for graphs that cannot be modelled; errors of ExecuTorch come through.
+    """
+    if isinstance(thing, tuple) and len(thing) == 2 and _is(thing[0], "EdgeProgramManager"):
+        thing, config = thing
+    if _is(thing, "ExecutorchProgramManager"):
+        signatures = signature if signature is None or isinstance(signature, Mapping) else {"forward": signature}
+        return _compared(from_manager(thing, signatures), bytes(thing.buffer))
+    if _is(thing, "EdgeProgramManager"):
+        return plan_edge(thing, config)
+    if _is(thing, "ExportedProgram") or _is(thing, "GraphModule"):
+        return program_from_graphs(thing, signature)
+    if isinstance(thing, tuple) and len(thing) == 2 and _is(thing[0], "Module") and isinstance(thing[1], tuple):
+        return plan_edge(_exported(*thing), config)
+    if _is(thing, "Module"):
+        raise InputError(f"a {type(thing).__name__} without example inputs: give (module, (inputs, ...))")
+    raise InputError(f"a {type(thing).__name__} holds no program")
+
+
+def _exported(module: Any, inputs: tuple[Any, ...]) -> Any:
+    import torch
+    from executorch.exir import to_edge
+
+    return to_edge(torch.export.export(module.eval(), inputs))
+
+
+def _compared(graphs: Program, emitted: bytes) -> Program:
+    from hazard.frontends import load_bytes
+
+    found = list(differences(graphs, load_bytes(emitted, "<emitted>")))
+    if not found:
+        return graphs
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    doubt = f"the emitted program is not what the graphs say: {found[0]}{more}"
+    return Program(tuple(replace(m, doubts=(*m.doubts, doubt)) for m in graphs.methods))
+
+
+def load_target(target: str) -> Any:
+    """What a factory makes that is named ``package.module:factory`` or ``file.py:factory``, for `hazard.check`.
+
+    Raises InputError when there is no such factory, or when it fails: then with its own traceback.
+    """
+    place, _, name = target.rpartition(":")
+    try:
+        factory = _import(place)
+        for part in name.split("."):
+            factory = getattr(factory, part)
+        made = factory() if callable(factory) and not _is(factory, "Module") else factory
+    except Exception as error:
+        raise InputError(f"{target}: {_own_traceback(error)}") from error
+    if isinstance(made, str | bytes | os.PathLike | Program):
+        return made
+    if not holds_graphs(made):
+        raise InputError(f"{target}: it returned a {type(made).__name__}, which holds no program")
+    try:
+        return program_of(made)
+    except InputError as error:
+        raise InputError(f"{target}: {error}") from None
+    except Exception as error:
+        raise InputError(f"{target}: {_own_traceback(error)}") from error
+
+
+def _import(place: str) -> Any:
+    if not place.endswith(".py"):
+        sys.path.insert(0, os.getcwd())
+        try:
+            return importlib.import_module(place)
+        finally:
+            sys.path.remove(os.getcwd())
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    if not os.path.isfile(place):
+        raise FileNotFoundError(f"there is no file {place}")
+    name = os.path.basename(place)[: -len(".py")]
+    spec = spec_from_file_location(name, place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    # Pickling and dataclasses look a module up by its name; its neighbours are what it imports.
+    sys.modules[name] = module
+    folder = os.path.dirname(os.path.abspath(place))
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _own_traceback(error: Exception) -> str:
+    """The traceback of the user's code: frames of this module left out."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    text = "".join(traceback.format_list(frames)) + "".join(traceback.format_exception_only(error))
+    return f"the code that makes the program failed\n{text.rstrip()}"
+
+
+__all__ = [
+    "CheckedPlanning",
+    "edge_signatures",
+    "from_manager",
+    "holds_graphs",
+    "load_target",
+    "plan_edge",
+    "program_of",
+]

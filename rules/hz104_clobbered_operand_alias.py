@@ -7,9 +7,9 @@ overwritten since.
 
 ## Why is this bad?
 
-The branch returns its operand without a copy, so the move makes the result refer to the operand's own bytes. The planner
-ends the operand's live range at its last use, which is the `cond`: it does not know that the result lives on in them.
-The exporter refuses such branches; passes that remove copies make them.
+The branch returns its operand without a copy, so the move makes the result refer to the operand's own bytes. The
+planner ends the operand's live range at its last use, which is the `cond`: it does not know that the result lives on in
+them. The exporter refuses such branches; passes that remove copies make them.
 
 ## Example
 

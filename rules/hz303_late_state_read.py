@@ -8,8 +8,8 @@ because the buffer itself is an output of the program, and outputs are read last
 ## Why is this bad?
 
 A model that returns the old state copies it first. Where the copy has no other effect, passes remove it
-(`to(copy=True)`, a slice of the full range, `.clone()` under some passes), and the output becomes the buffer itself. The
-caller gets the new state.
+(`to(copy=True)`, a slice of the full range, `.clone()` under some passes), and the output becomes the buffer itself.
+The caller gets the new state.
 
 ## Example
 

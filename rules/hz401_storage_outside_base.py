@@ -8,9 +8,9 @@ several results, a base without memory, a chain of bases that comes back to wher
 
 ## Why is this bad?
 
-Passes ask for shared storage in a node's metadata (`_share_alloc_with_arg_idx`, `_shared_alloc_offset`). Releases differ
-in what they check: some requests fail in the planner without a word about the node, others are passed over in silence
-and the tensor is planned as if nothing had been asked.
+Passes ask for shared storage in a node's metadata (`_share_alloc_with_arg_idx`, `_shared_alloc_offset`). Releases
+differ in what they check: some requests fail in the planner without a word about the node, others are passed over in
+silence and the tensor is planned as if nothing had been asked.
 
 ## Example
 

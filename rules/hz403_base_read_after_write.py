@@ -53,8 +53,8 @@ method forward
 
 ## What to do
 
-Export with `run_reinplace_pass=False`, or copy the tensor before it is changed in place. Where a pass of your own shares
-storage: only with a base that nothing reads afterwards, and only for kernels that work element by element.
+Export with `run_reinplace_pass=False`, or copy the tensor before it is changed in place. Where a pass of your own
+shares storage: only with a base that nothing reads afterwards, and only for kernels that work element by element.
 """
 
 from hazard.analysis.check import MethodAnalysis

@@ -2,8 +2,9 @@
 
 ## What it does
 
-Reports a read of a view that has no instruction of its own and lies in the bytes of its base: after an in-place operator
-has changed the base, or, the other way round, where the view of an in-place result was planned onto other bytes.
+Reports a read of a view that has no instruction of its own and lies in the bytes of its base: after an in-place
+operator has changed the base, or, the other way round, where the view of an in-place result was planned onto other
+bytes.
 
 ## Why is this bad?
 

@@ -100,8 +100,9 @@ def _method_differences(graph: Method, file: Method) -> Iterator[str]:
         if len(code) != len(written):
             yield f"chain {chain} has {len(written)} instructions in the file and {len(code)} by the graph"
         for i, (x, y) in enumerate(zip(code, written, strict=False)):
-            if replace(x, origin=None) != replace(y, origin=None):
-                yield f"instruction {i} is {replace(y, origin=None)} in the file and {replace(x, origin=None)} by the graph"
+            x, y = replace(x, origin=None), replace(y, origin=None)
+            if x != y:
+                yield f"instruction {i} is {y} in the file and {x} by the graph"
 
 
 def _unnamed(value: Value) -> Value:

@@ -125,7 +125,7 @@ def tensor_of(
 
         if not _is_dense(data):
             data = data.contiguous()
-        order = tuple(int(d) for d in dim_order_from_stride(data.stride()))  # type: ignore[arg-type]
+        order = tuple(int(d) for d in dim_order_from_stride(data.stride()))
     return Tensor(
         dtype_name(field(spec, "scalar_type")),
         sizes_of(spec, what),
