@@ -323,7 +323,7 @@ class _Generator:
         wanted = rng.sample(results, min(len(results), rng.choice([1, 2, 2, 3])))
         wanted += rng.sample(made, min(len(made), rng.choice([0, 1, 1, 2])))
         outputs = [[n, list(values[n])] for n in dict.fromkeys(wanted)]
-        outputs += [[b, list(buffers[b])] for b in buffers if rng.random() < 0.15]
+        outputs += [[b, list(buffers[b])] for b in buffers if rng.random() < 0.3]
         if not outputs:
             outputs = [[made[-1] if made else "x", list(values[made[-1] if made else "x"])]]
         # A graph output that is an input itself tells nothing about memory; a last step makes it a value.
@@ -340,6 +340,8 @@ def generate(seed: int) -> Json:
     methods = [
         generator.method(rng.randint(3, 8), rng.choice([0, 0, 1, 1, 2, 2, 3])) for _ in range(2 if several else 1)
     ]
+    for method in methods:
+        _prune(method)
     return {
         "name": f"seed {seed}",
         "seed": seed,
@@ -347,6 +349,45 @@ def generate(seed: int) -> Json:
         "methods": methods,
         "options": _options(rng, several, any(m["buffers"] for m in methods)),
     }
+
+
+def _prune(method: Json) -> None:
+    """Removes statements whose results nobody uses: export drops them as well, after it has spent its time on them."""
+    while True:
+        used: set[str] = {o[0] for o in method["outputs"]}
+        _collect(method["body"], used)
+        if not _drop_unused(method["body"], used):
+            break
+
+
+def _collect(statements: list[Json], used: set[str]) -> None:
+    for s in statements:
+        for key in ("a", "b", "v", "xs", "init"):
+            if key in s:
+                used.add(s[key][0])
+        used.update(r[0] for r in s.get("args", ()))
+        used.update(s.get("of", ()))
+        if "pred" in s:
+            used.add(s["pred"])
+        for part in ("t", "f", "body"):
+            if part in s:
+                used.update(r[0] for r in s[part]["ret"])
+                _collect(s[part]["body"], used)
+
+
+def _drop_unused(statements: list[Json], used: set[str]) -> bool:
+    dropped = False
+    for i in reversed(range(len(statements))):
+        s = statements[i]
+        results = s.get("outs") or ([s["out"]] if "out" in s else None)
+        if results and not used & set(results):
+            del statements[i]
+            dropped = True
+            continue
+        for part in ("t", "f", "body"):
+            if part in s:
+                dropped = _drop_unused(s[part]["body"], used) or dropped
+    return dropped
 
 
 def _options(rng: random.Random, several: bool, stateful: bool) -> Json:

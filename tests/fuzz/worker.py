@@ -38,9 +38,12 @@ def main() -> None:
 
     for line in sys.stdin:
         seed = int(line)
-        text = source(generate(seed))
+        recipe = generate(seed)
+        text = source(recipe)
         model = folder / "models" / f"seed_{seed:06}.py"
         model.write_text(text)
+        # Seeds mean something else when the generator changes; recipes do not.
+        model.with_suffix(".json").write_text(json.dumps(recipe))
         outcome = judge(text, model.stem, seed)
         if outcome.data and not {outcome.kind, outcome.graph_kind} <= {"agree-clean", "agree-hazard"}:
             (folder / "programs").mkdir(exist_ok=True)
