@@ -7,13 +7,16 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hazard.analysis.check import Counts, MethodAnalysis, analyse
 from hazard.analysis.effects import Declaration
 from hazard.hosts import RELEASED, Host, choose_hosts
 from hazard.program import InputError, Program
 from hazard.rule import SEVERITIES, Context, Finding, Rule, all_rules, find_rule, findings_of, rule_files
+
+if TYPE_CHECKING:
+    from hazard.suppressions import Suppressed
 
 #: Thresholds of the gate, from the strictest to none.
 THRESHOLDS: Final = ("note", "warning", "error", "never")
@@ -43,7 +46,10 @@ class MethodReport:
 
 @dataclass(slots=True)
 class ProgramReport:
-    """One program: where it came from, its digest (None for programs that are no file), its methods, its findings."""
+    """One program: where it came from, its digest (None for programs that are no file), its methods, its findings.
+
+    ``suppressed`` holds findings that are known and accepted; they count in the verdict and not in the gate.
+    """
 
     path: str
     sha256: str | None
@@ -51,6 +57,7 @@ class ProgramReport:
     methods: list[MethodReport]
     findings: list[Finding]
     seconds: float = 0.0
+    suppressed: list[Suppressed] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import hazard
-from hazard.cli import CLEAN, FOUND, UNUSABLE, emit, unusable
+from hazard.cli import emit
 from hazard.cli.groups import Command, option
 from hazard.hosts import LOADS, NAMES
-from hazard.program import InputError
-from hazard.report import FORMATS, HUMAN, Options, render
+from hazard.report import FORMATS
 
 if TYPE_CHECKING:
-    from hazard.api import Report
+    from hazard.program import Program
 
 EXIT_CODES = """\b
 Exit codes:
@@ -78,6 +76,62 @@ color_option = option(
 )
 
 
+def _several(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Options that several commands have in common, as one decorator."""
+
+    def apply(function: Any) -> Any:
+        for decorate in reversed(options):
+            function = decorate(function)
+        return function
+
+    return apply
+
+
+#: What is analysed and how.
+analysis_options = _several(
+    option("--config", heading=INPUTS, metavar="FILE", help="Settings, instead of those found from here upwards."),
+    option("--isolated", heading=INPUTS, is_flag=True, help="Look for no settings."),
+    option("--effects", heading=INPUTS, multiple=True, metavar="FILE.toml", help="Effects of custom operators."),
+    option("--host", "hosts", heading=HOSTS, multiple=True, type=click.Choice(NAMES),
+           help="Hosts that count.  [default: all released ones]"),
+    option("--load", heading=HOSTS, type=click.Choice(LOADS), default=None,
+           help="Whether methods are loaded before the first call or each at its own.  [default: either]"),
+    option("--feedback/--no-feedback", heading=HOSTS, default=None,
+           help="Whether the caller may hand an output back as an input.  [default: no]"),
+    option("--borrowed/--cloned", heading=HOSTS, default=None,
+           help="Whether outputs are handed out without a copy.  [default: as each host does]"),
+    option("--concurrent/--sequential", heading=HOSTS, default=None,
+           help="Whether different methods may run at the same time.  [default: sequential]"),
+    option("--restaged/--kept-inputs", heading=HOSTS, default=None,
+           help="Whether the caller sets every input before every call.  [default: restaged]"),
+    option("--select", heading=RULES, multiple=True, callback=_words, metavar="RULE,...",
+           help="Only these rules: codes, names, or prefixes such as HZ1; ALL for every rule."),
+    option("--ignore", heading=RULES, multiple=True, callback=_words, metavar="RULE,...", help="All but these rules."),
+    option("-j", "--jobs", heading=OUTPUT, type=click.IntRange(min=1), default=1, show_default=True,
+           help="Programs that are checked at the same time."),
+    option("-q", "--quiet", heading=OUTPUT, is_flag=True, help="Findings only: no verdicts, no counts, no progress."),
+    option("--debug", heading=OUTPUT, is_flag=True, help="Show where a fault of hazard happened; also HAZARD_DEBUG=1."),
+)  # fmt: skip
+
+#: What fails.
+gate_options = _several(
+    option("--fail-on", heading=GATE, type=click.Choice(["error", "warning", "note", "never"]), default=None,
+           help="The least severity that fails.  [default: error]"),
+    option("--fail-on-unknown", heading=GATE, is_flag=True, default=None, help="Fail when a verdict is unknown."),
+    option("--fail-on-assumption", heading=GATE, is_flag=True, default=None,
+           help="Fail when a verdict rests on an assumption."),
+)  # fmt: skip
+
+#: Where the report goes.
+report_options = _several(
+    option("--output-format", heading=OUTPUT, type=click.Choice(list(FORMATS)), default="full", show_default=True,
+           help="What is written to the standard output."),
+    option("-o", "--output", "outputs", heading=OUTPUT, multiple=True, callback=_form_and_file, metavar="FORMAT=FILE",
+           help="Writes a file as well; may be repeated."),
+    color_option,
+)  # fmt: skip
+
+
 @app.command(
     cls=Command,
     short_help="Checks programs and shows their hazards.",
@@ -91,103 +145,110 @@ color_option = option(
     """,
 )
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@option("--effects", heading=INPUTS, multiple=True, metavar="FILE.toml", help="Declares effects of custom operators.")
+@analysis_options
 @option("--effects-template", heading=INPUTS, metavar="FILE", help="Writes such a file for the unknown operators met.")
-@option("--host", "hosts", heading=HOSTS, multiple=True, type=click.Choice(NAMES),
-        help="Hosts that count.  [default: all released ones]")  # fmt: skip
-@option("--load", heading=HOSTS, type=click.Choice(LOADS), default=None,
-        help="Whether methods are loaded before the first call or each at its own.  [default: either]")  # fmt: skip
-@option("--feedback", heading=HOSTS, is_flag=True, help="The caller may hand an output back as an input.")
-@option("--borrowed/--cloned", heading=HOSTS, default=None,
-        help="Whether outputs are handed out without a copy.  [default: as each host does]")  # fmt: skip
-@option("--concurrent", heading=HOSTS, is_flag=True, help="Different methods may run at the same time.")
-@option("--restaged/--kept-inputs", heading=HOSTS, default=True,
-        help="Whether the caller sets every input before every call.  [default: restaged]")  # fmt: skip
-@option("--select", heading=RULES, multiple=True, callback=_words, metavar="RULE,...",
-        help="Only these rules: codes, names, or prefixes such as HZ1; ALL for every rule.")  # fmt: skip
-@option("--ignore", heading=RULES, multiple=True, callback=_words, metavar="RULE,...", help="All but these rules.")
-@option("--fail-on", heading=GATE, type=click.Choice(["error", "warning", "note", "never"]), default=None,
-        help="The least severity that fails.  [default: error]")  # fmt: skip
-@option("--fail-on-unknown", heading=GATE, is_flag=True, default=None, help="Fail when a verdict is unknown.")
-@option("--fail-on-assumption", heading=GATE, is_flag=True, default=None,
-        help="Fail when a verdict rests on an assumption.")  # fmt: skip
-@option("--output-format", heading=OUTPUT, type=click.Choice(list(FORMATS)), default="full", show_default=True,
-        help="What is written to the standard output.")  # fmt: skip
-@option("-o", "--output", "outputs", heading=OUTPUT, multiple=True, callback=_form_and_file, metavar="FORMAT=FILE",
-        help="Writes a file as well; may be repeated.")  # fmt: skip
-@color_option
-@option("-q", "--quiet", heading=OUTPUT, is_flag=True, help="Findings only: no verdicts, no counts, no progress.")
-@option("-j", "--jobs", heading=OUTPUT, type=click.IntRange(min=1), default=1, show_default=True,
-        help="Programs that are checked at the same time.")  # fmt: skip
-@option("--debug", heading=OUTPUT, is_flag=True, help="Show a traceback for a fault of hazard (also HAZARD_DEBUG=1).")
+@option("--baseline", heading=GATE, metavar="FILE", help="Findings of this file do not fail; see `hazard baseline`.")
+@gate_options
+@report_options
 @click.pass_context
 def check(ctx: click.Context, /, targets: tuple[str, ...], **given: Any) -> None:
     """Checks programs: .pte, .bpte and .hir files, folders of them, or - for the standard input."""
-    from hazard.cli.targets import check_targets
+    from hazard.cli.checking import Run
 
-    if given["debug"]:
-        os.environ["HAZARD_DEBUG"] = "1"
-    form: str = given["output_format"]
-    options = {
-        "effects": _effects(given["effects"]),
-        "host": given["hosts"] or None,
-        **{key: given[key] for key in ("select", "ignore", "load", "feedback", "borrowed", "concurrent", "restaged")},
-    }
-    progress = sys.stderr.isatty() and not given["quiet"] and form in HUMAN
-    checked = check_targets(targets, options, given["jobs"], progress)
-    shown = Options(
-        fail_on=given["fail_on"] or "error",
-        fail_on_unknown=bool(given["fail_on_unknown"]),
-        fail_on_assumption=bool(given["fail_on_assumption"]),
-        errors=tuple(checked.errors),
-        color=_color(given["color"]) if form in HUMAN else False,
-        quiet=given["quiet"],
-    )
-    for error in checked.errors:
-        unusable(error)
-    files = _files(checked.report, given["outputs"], shown)
-    if given["effects_template"]:
-        from hazard.declarations import template
-
-        files.append((given["effects_template"], template(checked.report)))
-    # Files first, but one that cannot be written must not hide the findings.
-    unwritten = [path for path, text in files if not _written(path, text)]
-    if checked.report.programs or form not in HUMAN:
-        emit(render(form, checked.report, shown))
-    passed = checked.report.passed(
-        shown.fail_on, fail_on_unknown=shown.fail_on_unknown, fail_on_assumption=shown.fail_on_assumption
-    )
-    ctx.exit(UNUSABLE if checked.errors or unwritten else CLEAN if passed else FOUND)
+    run = Run(given)
+    run.check(targets)
+    run.settle(given["baseline"] or run.settings.baseline)
+    ctx.exit(run.finish(effects_template=given["effects_template"]))
 
 
-def _effects(paths: tuple[str, ...]) -> dict[str, Any] | None:
-    if not paths:
-        return None
-    from hazard.declarations import read_declarations
-
-    declared: dict[str, Any] = {}
-    for path in paths:
-        declared.update(read_declarations(path))
-    return declared
+@app.group(short_help="Accepts the findings of today, so that only new ones fail.")
+def baseline() -> None:
+    """Keeps a file of known findings: `check` fails for new ones only. Entries are recognised after re-planning."""
 
 
-def _files(report: Report, outputs: list[tuple[str, str]], shown: Options) -> list[tuple[str, str]]:
-    """(path, content) of every file that was asked for."""
-    import dataclasses
-
-    plain = dataclasses.replace(shown, color=False, width=120)
-    return [(path, render(form, report, plain)) for form, path in outputs]
+_baseline_file = option("--file", "-f", "file", heading=INPUTS, metavar="FILE", default=None,
+                        help="The baseline.  [default: that of the settings, else hazard-baseline.json]")  # fmt: skip
 
 
-def _written(path: str, text: str) -> bool:
-    from hazard.files import write_text
+@baseline.command("write", cls=Command, examples="hazard baseline write exported/")
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@_baseline_file
+@analysis_options
+@click.pass_context
+def baseline_write(ctx: click.Context, /, targets: tuple[str, ...], file: str | None, **given: Any) -> None:
+    """Writes all findings of the programs to the baseline. Reasons that people have added stay."""
+    from hazard.cli.checking import Run
 
-    try:
-        write_text(path, text)
-    except InputError as e:
-        unusable(e)
-        return False
-    return True
+    run = Run(given)
+    run.check(targets)
+    ctx.exit(run.write_baseline(file))
+
+
+@baseline.command("check", cls=Command, epilog=EXIT_CODES, examples="hazard baseline check exported/")
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@_baseline_file
+@analysis_options
+@gate_options
+@report_options
+@click.pass_context
+def baseline_check(ctx: click.Context, /, targets: tuple[str, ...], file: str | None, **given: Any) -> None:
+    """Checks programs against the baseline: the same as `hazard check --baseline FILE`."""
+    from hazard.cli.checking import Run
+
+    run = Run(given)
+    run.check(targets)
+    run.settle(run.baseline_path(file))
+    ctx.exit(run.finish())
+
+
+@baseline.command("prune", cls=Command, examples="hazard baseline prune exported/")
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@_baseline_file
+@analysis_options
+@click.pass_context
+def baseline_prune(ctx: click.Context, /, targets: tuple[str, ...], file: str | None, **given: Any) -> None:
+    """Takes entries out of the baseline that are not found any more, and those of programs that are gone."""
+    from hazard.cli.checking import Run
+
+    run = Run(given)
+    run.check(targets)
+    ctx.exit(run.prune_baseline(file))
+
+
+@app.command(
+    cls=Command,
+    short_help="Compares the findings of two programs.",
+    epilog=EXIT_CODES,
+    examples="""
+    hazard diff before.pte after.pte
+    hazard diff exported-main/ exported-branch/ --output-format markdown
+    """,
+)
+@click.argument("old")
+@click.argument("new")
+@analysis_options
+@gate_options
+@report_options
+@click.pass_context
+def diff(ctx: click.Context, /, old: str, new: str, **given: Any) -> None:
+    """Compares two programs, or the programs of two folders by their paths: findings that are introduced, fixed and
+    unchanged. Fails for introduced ones only. Reports hold the introduced findings; JSON holds all three."""
+    from hazard.cli.checking import compare
+
+    ctx.exit(compare(old, new, given))
+
+
+def _program(target: str) -> Program:
+    """The program behind a target; `-` is the standard input."""
+    from hazard.cli.targets import load
+    from hazard.frontends import load as load_file
+    from hazard.frontends import load_bytes
+    from hazard.program import Program
+
+    source, name = load(target)
+    if isinstance(source, bytes):
+        return load_bytes(source, name)
+    return source if isinstance(source, Program) else load_file(source)
 
 
 @app.command(cls=Command, short_help="Prints a program as text.", examples="hazard dump model.pte > model.hir")
@@ -195,19 +256,34 @@ def _written(path: str, text: str) -> bool:
 @option("-o", "--output", heading=OUTPUT, metavar="FILE", help="Where to write; the standard output if left out.")
 def dump(file: str, output: str | None) -> None:
     """Prints a program as text (.hir): all that the analysis looks at, no weights."""
-    from hazard.cli.targets import load
     from hazard.files import write_text
-    from hazard.frontends import load as load_file
-    from hazard.frontends import load_bytes
-    from hazard.program import Program
     from hazard.text import print_program
 
-    source, name = load(file)
-    if isinstance(source, bytes):
-        program = load_bytes(source, name)
+    text = print_program(_program(file))
+    if output:
+        write_text(output, text)
     else:
-        program = source if isinstance(source, Program) else load_file(source)
-    text = print_program(program)
+        emit(text)
+
+
+@app.command(
+    cls=Command,
+    short_help="Shows what lives where in the arenas, and for how long.",
+    examples="hazard layout model.pte\nhazard layout model.pte --all --output-format json",
+)
+@click.argument("file")
+@option("--all", "everything", heading=OUTPUT, is_flag=True, help="Every planned tensor, temporaries as well.")
+@option("--output-format", heading=OUTPUT, type=click.Choice(["text", "json"]), default="text", show_default=True,
+        help="The form of the table.")  # fmt: skip
+@option("-o", "--output", heading=OUTPUT, metavar="FILE", help="Where to write; the standard output if left out.")
+def layout(file: str, everything: bool, output_format: str, output: str | None) -> None:
+    """Shows for each method and arena the states, inputs, outputs and branch results: place, live range, who shares
+    them; how full the arena gets, what is live then, and the least that any plan needs."""
+    from hazard.files import write_text
+    from hazard.report.layout import layout_of, render_json, render_text
+
+    found = layout_of(_program(file), path=file, all=everything)
+    text = render_json(found) if output_format == "json" else render_text(found)
     if output:
         write_text(output, text)
     else:

@@ -31,14 +31,15 @@ class Options:
     """What a renderer may need besides the report.
 
     ``fail_on``, ``fail_on_unknown`` and ``fail_on_assumption`` are the gate. ``errors`` are one-line messages on inputs
-    that could not be used. ``color``: None lets the terminal decide. ``width`` is in columns, None takes the
-    terminal's. ``quiet`` leaves out all but the findings.
+    that could not be used, ``warnings`` such on suppressions that were not needed. ``color``: None lets the terminal
+    decide. ``width`` is in columns, None takes the terminal's. ``quiet`` leaves out all but the findings.
     """
 
     fail_on: str = "error"
     fail_on_unknown: bool = False
     fail_on_assumption: bool = False
     errors: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     color: bool | None = False
     width: int | None = None
     quiet: bool = False

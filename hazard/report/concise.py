@@ -34,5 +34,6 @@ def render(report: Report, options: Options) -> str:
             for method in program.methods:
                 if method.verdict == "unknown" or method.reasons or method.assumptions:
                     lines.extend(verdict_lines(program, method, paint, None))
+        lines.extend(f"{paint('warning', 'warning')}: {clean(w)}" for w in options.warnings)
         lines.append(closing_line(report, options, paint))
     return "".join(line + "\n" for line in lines)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hazard.analysis.conflicts import Decision, Place, Witness
     from hazard.api import MethodReport, ProgramReport, Report
     from hazard.rule import Finding
+    from hazard.suppressions import Suppressed
 
 SCHEMA_VERSION: Final = "1.0"
 
@@ -36,7 +37,9 @@ def as_object(report: Report, options: Options | None = None) -> dict[str, Any]:
         "verdict": report.verdict,
         "programs": [program_object(p) for p in report.programs],
         "findings": [finding_object(f, p) for p in report.programs for f in p.findings],
+        "suppressed": [_suppressed(s, p) for p in report.programs for s in p.suppressed],
         "errors": list(options.errors),
+        "warnings": list(options.warnings),
         "stats": stats(report),
     }
 
@@ -90,6 +93,10 @@ def finding_object(f: Finding, p: ProgramReport) -> dict[str, Any]:
         "properties": {name: _plain(value) for name, value in f.properties},
         "fingerprint": f.fingerprint,
     }
+
+
+def _suppressed(s: Suppressed, p: ProgramReport) -> dict[str, Any]:
+    return {"finding": finding_object(s.finding, p), "kind": s.kind, "reason": s.reason}
 
 
 def _place(p: Place | None, f: Finding) -> dict[str, Any] | None:
@@ -168,5 +175,6 @@ def stats(report: Report) -> dict[str, Any]:
         },
         "verdicts": {v: verdicts[v] for v in ("proved", "hazard", "unknown")},
         "findings": {s: levels[s] for s in ("error", "warning", "note")},
+        "suppressed": sum(len(p.suppressed) for p in report.programs),
         "seconds": round(sum(p.seconds for p in report.programs), 4),
     }

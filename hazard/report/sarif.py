@@ -38,11 +38,19 @@ def as_object(report: Report, options: Options) -> dict[str, Any]:
     entries = [_rule(r) for r in rules]
     results = []
     for program in report.programs:
-        for finding in program.findings:
+        known = {id(s.finding): s for s in program.suppressed}
+        for finding in (*program.findings, *(s.finding for s in program.suppressed)):
             if finding.code not in index:  # a rule of another package
                 index[finding.code] = len(entries)
                 entries.append(_foreign(finding))
-            results.append(_result(finding, program, index[finding.code]))
+            result = _result(finding, program, index[finding.code])
+            if (suppressed := known.get(id(finding))) is not None:
+                kind = "inSource" if suppressed.kind in ("source", "marker") else "external"
+                entry = {"kind": kind, "status": "accepted"}
+                if suppressed.reason:
+                    entry["justification"] = clean(suppressed.reason)
+                result["suppressions"] = [entry]
+            results.append(result)
     invocation: dict[str, Any] = {"executionSuccessful": not options.errors}
     if options.errors:
         invocation["toolExecutionNotifications"] = [

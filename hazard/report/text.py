@@ -34,6 +34,7 @@ def render(
     for program in report.programs:
         for method in program.methods:
             lines.extend(verdict_lines(program, method, paint, wide))
+    lines.extend(f"{paint('warning', 'warning')}: {clean(w)}" for w in options.warnings)
     lines.append(closing_line(report, options, paint))
     return "\n".join(lines) + "\n"
 
@@ -136,7 +137,9 @@ def verdict_lines(program: ProgramReport, method: MethodReport, paint: Paint, wi
     counts = method.counts
     if method.verdict == "hazard":
         number = sum(f.method == method.name for f in program.findings)
-        listed = plural(number, "finding") if number else "no selected rule reports it"
+        accepted = sum(s.finding.method == method.name for s in program.suppressed)
+        parts = ([plural(number, "finding")] if number else []) + ([f"{accepted} suppressed"] if accepted else [])
+        listed = ", ".join(parts) or "no selected rule reports it"
         yield name + paint("error", "hazard") + f" ({listed})"
     elif method.verdict == "proved":
         reads = plural(counts.total, "read")
@@ -179,6 +182,11 @@ def closing_line(report: Report, options: Options, paint: Paint) -> str:
     unknown = sum(bool(m.reasons) or m.verdict == "unknown" for m in methods)
     if unknown:
         found += f"; {plural(unknown, 'method')} not fully decided"
+    suppressed = [s.kind for p in report.programs for s in p.suppressed]
+    if known := suppressed.count("baseline"):
+        found += f"; {known} baselined"
+    if others := len(suppressed) - known:
+        found += f"; {others} suppressed"
     if options.errors:
         found += f"; {plural(len(options.errors), 'input')} not checked"
     seconds = sum(p.seconds for p in report.programs)
