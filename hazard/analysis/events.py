@@ -119,6 +119,7 @@ class Fault:
     right: tuple[Host, ...]
     all_clobbers: list[Place] = field(default_factory=list)
     approximations: tuple[str, ...] = ()
+    decisions: tuple[tuple[str, int, int, bool], ...] = ()  # method, instruction, predicate slot, whether it held
 
     @property
     def sequence(self) -> tuple[Event, ...]:
@@ -128,12 +129,17 @@ class Fault:
     @property
     def properties(self) -> tuple[tuple[str, object], ...]:
         """Hosts and sequences, for the finding."""
-        return event_properties(self.sequences, self.right)
+        told = event_properties(self.sequences, self.right)
+        return (*told, ("decisions", self.decisions)) if self.decisions else told
 
     @property
     def notes(self) -> tuple[str, ...]:
         """One line for each different sequence, and one for the hosts that are right."""
-        return event_notes(self.sequences, self.right)
+        ways = [
+            f"in method `{method}` the predicate %{slot} of [{instruction}] {'holds' if held else 'does not hold'}"
+            for method, instruction, slot, held in self.decisions
+        ]
+        return (*event_notes(self.sequences, self.right), *ways)
 
     @property
     def parts(self) -> dict[str, Any]:
@@ -370,8 +376,16 @@ class Events:
             define = victim.load_place(read.object)
         return Fault(
             kind, victim, read, arena, low, high, writer, clobber, define, certain, layout, sequences, (),
-            [clobber], tuple(dict.fromkeys(approximations)),
+            [clobber], tuple(dict.fromkeys(approximations)), self._decisions(victim, read, other, clobber),
         )  # fmt: skip
+
+    def _decisions(
+        self, victim: Memory, read: Read, other: Memory, clobber: Place
+    ) -> tuple[tuple[str, int, int, bool], ...]:
+        """Which way the jumps of both methods have to go."""
+        ways = [(other, clobber.position)] if clobber.position >= 0 else []
+        ways.append((victim, read.position))
+        return tuple((m.name, *decision) for m, position in ways for decision in m.decisions(position))
 
     def _doubt(self, victim: Memory, read: Read, other: Memory, write: Write) -> None:
         text = (
@@ -494,6 +508,7 @@ def _join(fault: Fault, more: Fault) -> None:
         fault.clobberer, fault.clobber, fault.define = more.clobberer, more.clobber, more.define
         fault.low, fault.high = more.low, more.high
         fault.certain, fault.layout, fault.approximations = more.certain, more.layout, more.approximations
+        fault.decisions = more.decisions
     for host, events in more.sequences.items():
         if host not in fault.sequences or len(events) < len(fault.sequences[host]):
             fault.sequences[host] = events

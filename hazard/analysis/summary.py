@@ -10,8 +10,9 @@ from typing import Final
 
 from hazard.analysis.check import MethodAnalysis, _Judge
 from hazard.analysis.conflicts import Kind, Place
+from hazard.analysis.paths import Path
 from hazard.analysis.reaching import FILL, INTACT, LOAD
-from hazard.program import Dynamism, Tensor
+from hazard.program import Dynamism, JumpFalse, Tensor
 
 #: Planning puts state that methods share into this arena id, or a higher one under a planner of one's own.
 FIRST_SHARED_ARENA: Final = 2
@@ -62,6 +63,7 @@ class Memory:
         self.regions, self.reaching, self.flow = analysis.regions, analysis.reaching, analysis.flow
         self._judge: _Judge | None = None
         self._reached: dict[int, set[int]] = {}
+        self._ways: dict[int, Path | None] = {}
         self.states = self._states()
         self.loads: dict[int, list[Load]] = {}
         for slot, value in enumerate(self.method.values):
@@ -190,15 +192,28 @@ class Memory:
 
     def surely_reached(self, position: int) -> bool:
         """Whether some execution that is a free choice of the inputs reaches a position."""
-        if len(self.flow.order) == 1 or self.flow.block_of[position] == 0:
-            return True
-        answer = self.judge.paths.to_position(position)
-        return bool(answer.paths) and answer.paths[0].exact
+        path = self._way(position)
+        return self.flow.block_of[position] == 0 or (path is not None and path.exact)
 
-    def can_reach(self, position: int) -> bool:
-        """Whether any execution may reach a position."""
-        answer = self.judge.paths.to_position(position)
-        return bool(answer.paths) or not answer.exhausted
+    def _way(self, position: int) -> Path | None:
+        """The shortest way found to a position from the start of a call; None for none, and where there is no choice."""
+        if self.flow.block_of[position] == 0:
+            return None
+        if position not in self._ways:
+            answer = self.judge.paths.to_position(position)
+            self._ways[position] = answer.paths[0] if answer.paths else None
+        return self._ways[position]
+
+    def decisions(self, position: int) -> tuple[tuple[int, int, bool], ...]:
+        """Jumps on the shortest way to a position within one call: (instruction, predicate slot, whether it held)."""
+        path = self._way(position)
+        found = []
+        for block, outcome in path.steps if path else ():
+            jump = self.flow.blocks[block].end - 1
+            step, site = self.flow.code[jump], self.flow.sites[jump]
+            if outcome is not None and isinstance(step, JumpFalse) and site is not None:
+                found.append((site[1], step.condition, outcome))
+        return tuple(dict.fromkeys(found))
 
     def follows(self, first: int, then: int) -> bool:
         """Whether position ``then`` can come after ``first`` within one call."""
