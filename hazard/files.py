@@ -6,7 +6,8 @@ import contextlib
 import os
 import stat
 import tempfile
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, Final
 
 from hazard.program import InputError
 
@@ -37,24 +38,42 @@ def write_text(path: str, text: str) -> None:
 
     Devices and pipes are written as they are. Raises InputError when it cannot be written.
     """
+    data = text.encode("utf-8", "backslashreplace")
     try:
         if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
-            with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(text)
+            with open(path, "wb") as file:
+                file.write(data)
             return
-        target = os.path.realpath(path)
-        handle, temporary = tempfile.mkstemp(prefix=".hazard-", dir=os.path.dirname(target))
-        try:
-            with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(text)
-            os.chmod(temporary, _mode(target))
-            os.replace(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
     except OSError as e:
         raise InputError(f"{path}: cannot be written: {e.strerror or e}") from None
+    with replacing(path) as out:
+        out.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: str, approve: Callable[[str], None] | None = None) -> Iterator[BinaryIO]:
+    """A file that takes the name ``path`` once all of it is written, and not at all if that fails.
+
+    ``approve`` is called with the path of the finished file before, and raises what is against it. Raises InputError
+    when the file cannot be written.
+    """
+    target = os.path.realpath(path)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=".hazard-", dir=os.path.dirname(target))
+    except OSError as e:
+        raise InputError(f"{path}: cannot be written: {e.strerror or e}") from None
+    try:
+        with open(handle, "wb") as out:
+            yield out
+        if approve is not None:
+            approve(temporary)
+        os.chmod(temporary, _mode(target))
+        os.replace(temporary, target)
+    except OSError as e:
+        raise InputError(f"{path}: cannot be written: {e.strerror or e}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
 
 
 def _mode(path: str) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from hazard.analysis.conflicts import Conflict, Kind
 from hazard.analysis.effects import Declaration
 from hazard.api import ProgramReport, check_program
+from hazard.hosts import RELEASED, Host
 from hazard.program import DelegateCall, InputError, Program, Tensor
 from hazard.repair.interference import Demand, Intrusion, demand, intrusions, without_lookalikes
 from hazard.repair.placement import ArenaPlan, Placement, place, placed_program
@@ -76,14 +77,17 @@ class Repair:
 
 
 def repair_program(
-    program: Program, path: str = "<program>", effects: Mapping[str, Declaration] | None = None
+    program: Program,
+    path: str = "<program>",
+    effects: Mapping[str, Declaration] | None = None,
+    hosts: tuple[Host, ...] = RELEASED,
 ) -> Repair:
-    """Plans ``program`` anew and checks the result with all rules.
+    """Plans ``program`` anew and checks the result with all rules, on the given hosts.
 
     Where the program was free of hazards, an arena that would not become smaller stays as it was.
     """
     rules = all_rules()
-    before = check_program(program, path, None, rules, effects)
+    before = check_program(program, path, None, rules, effects, hosts)
     demanded = demand(program, [m.analysis for m in before.methods])
     intruding = intrusions(demanded)
     sound = before.verdict == "proved" and not intruding
@@ -95,7 +99,7 @@ def repair_program(
         if sound:
             placement, kept = _keep_smaller(demanded, placement)
         fixed = placed_program(program, placement)
-        after = check_program(fixed, path, None, rules, effects)
+        after = check_program(fixed, path, None, rules, effects, hosts)
         left = intrusions(demand(fixed, [m.analysis for m in after.methods]))
         assumptions = [a for m in after.methods for a in m.assumptions]
         refusals = _refusals(after, left, demanded)
@@ -182,11 +186,15 @@ def _refusals(after: ProgramReport, left: list[Intrusion], demanded: Demand) -> 
     return list(found)
 
 
-def repair_file(source: str | os.PathLike[str], effects: Mapping[str, Declaration] | None = None) -> Repair:
+def repair_file(
+    source: str | os.PathLike[str],
+    effects: Mapping[str, Declaration] | None = None,
+    hosts: tuple[Host, ...] = RELEASED,
+) -> Repair:
     """As `repair_program`, for the ``.pte`` file ``source``. Raises InputError when it cannot be used."""
     from hazard.frontends import load
 
-    return repair_program(load(source), os.fspath(source), effects)
+    return repair_program(load(source), os.fspath(source), effects, hosts)
 
 
 def write_repair(

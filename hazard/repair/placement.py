@@ -23,6 +23,8 @@ EXACT_LIMIT: Final = 18
 Z3_LIMIT: Final = 20_000_000
 #: Seconds that the library's search may take for one arena; it ends earlier when it has proved its answer.
 SEARCH_SECONDS: Final = 2.0
+#: Groups from which a clique is grown where the simple lower bound has not been reached.
+CLIQUES: Final = 200
 #: Attempts of the improvement of an order, divided by the number of groups.
 ATTEMPTS: Final = 60_000
 
@@ -96,7 +98,7 @@ def _place_arena(
             how[m, arena] = ("kept" if fixed else "none", True, kept)
             continue
         bound = _clique(demand, m, mask_of(own))
-        best, name, optimal = _best(demand, own, bound)
+        best, name, optimal, bound = _best(demand, own, bound)
         above = {i: o + floor for i, o in best.items()}
         if any(g.pinned for g in here):
             # Holes between pinned state can be used by first fit only.
@@ -185,6 +187,21 @@ def _clique(demand: Demand, m: int, own: int) -> int:
     return best
 
 
+def _clique_anywhere(demand: Demand, own: Sequence[int]) -> int:
+    """The same without regard to time: in a loop, values that are never there together can still all interfere."""
+    weight = {i: demand.units(i) for i in own}
+    inside = mask_of(own)
+    best = 0
+    for start in sorted(own, key=lambda i: -weight[i])[:CLIQUES]:
+        total, left = weight[start], inside & demand.edges[start]
+        for i in sorted(bits(left), key=lambda i: (-weight[i], -(demand.edges[i] & left).bit_count())):
+            if left >> i & 1:
+                total += weight[i]
+                left &= demand.edges[i]
+        best = max(best, total)
+    return best
+
+
 def _clique_within(demand: Demand, among: int, weight: dict[int, int]) -> int:
     members = sorted(bits(among), key=lambda i: -weight[i])
     best = 0
@@ -229,8 +246,8 @@ def _by_size(demand: Demand, own: Sequence[int]) -> list[int]:
     return sorted(own, key=lambda i: (-demand.units(i), demand.groups[i].first, i))
 
 
-def _best(demand: Demand, own: Sequence[int], bound: int) -> tuple[dict[int, int], str, bool]:
-    """The smallest placement found, counted from 0; the name of the allocator; whether it is the optimum."""
+def _best(demand: Demand, own: Sequence[int], bound: int) -> tuple[dict[int, int], str, bool, int]:
+    """The smallest placement found, counted from 0; the allocator's name; whether it is the optimum; the bound."""
     best: dict[int, int] = {}
     name = ""
 
@@ -250,22 +267,25 @@ def _best(demand: Demand, own: Sequence[int], bound: int) -> tuple[dict[int, int
     ]
     for how, key in orders:
         if consider(_first_fit(demand, sorted(own, key=key), {}), how):
-            return best, name, True
+            return best, name, True, bound
+    bound = max(bound, _clique_anywhere(demand, own))
+    if _peak(demand, best, own) <= bound:
+        return best, name, True, bound
     interval = _is_interval(demand, own)
     found, proved = _library(demand, own)
     if found and (consider(found, "supermalloc") or (proved and interval and name == "supermalloc")):
-        return best, name, True
+        return best, name, True, bound
     if not interval or not found:
         improved = _improve(demand, own, bound, _peak(demand, best, own))
         if improved and consider(improved, "order search"):
-            return best, name, True
+            return best, name, True, bound
     if len(own) <= EXACT_LIMIT:
         exact, proved = _exact(demand, own, bound, _peak(demand, best, own))
         if exact:
             consider(exact, "z3")
         if proved:
-            return best, name, True
-    return best, name, False
+            return best, name, True, bound
+    return best, name, False, bound
 
 
 def _is_interval(demand: Demand, own: Sequence[int]) -> bool:
@@ -364,21 +384,21 @@ def _exact(demand: Demand, own: Sequence[int], bound: int, peak: int) -> tuple[d
     """z3's answer below ``peak`` if there is one, and whether the best known answer is now proved to be the optimum."""
     import z3
 
-    solver = z3.Optimize()
+    solver = z3.SolverFor("QF_IDL")
     solver.set("rlimit", Z3_LIMIT)
     at = {i: z3.Int(f"at_{i}") for i in own}
-    top = z3.Int("top")
-    solver.add(top >= bound, top < peak)
     for n, i in enumerate(own):
-        solver.add(at[i] >= 0, at[i] + demand.units(i) <= top)
+        solver.add(at[i] >= 0)
         for j in own[:n]:
             if demand.edges[i] >> j & 1:
                 solver.add(z3.Or(at[i] + demand.units(i) <= at[j], at[j] + demand.units(j) <= at[i]))
-    solver.minimize(top)
-    answer = solver.check()
-    if answer == z3.unsat:
-        return {}, True
-    if answer != z3.sat:
-        return {}, False
-    model = solver.model()
-    return {i: model[at[i]].as_long() for i in own}, True
+    best: dict[int, int] = {}
+    while peak > bound:
+        solver.add(*(at[i] <= peak - 1 - demand.units(i) for i in own))
+        answer = solver.check()
+        if answer != z3.sat:
+            return best, bool(answer == z3.unsat)
+        model = solver.model()
+        best = {i: model.eval(at[i], model_completion=True).as_long() for i in own}
+        peak = _peak(demand, best, own)
+    return best, True

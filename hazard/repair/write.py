@@ -16,11 +16,11 @@ import contextlib
 import os
 import shutil
 import struct
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
+from hazard.files import replacing
 from hazard.frontends.flatbuffer import FlatBuffer, TableType
 from hazard.frontends.pte import HEAD_BYTES, printable
 from hazard.program import InputError
@@ -64,7 +64,7 @@ def write_plan(
         file.seek(0)
         flatbuffer = file.read(header.program_size) if header else file.read()
         new, base = rewritten(flatbuffer, plan, name)
-        with _replacing(target, approve) as out:
+        with replacing(os.fspath(target), approve) as out:
             out.write(new)
             if header and header.segment_base:
                 out.write(bytes(base - len(new)))
@@ -96,35 +96,6 @@ def _opened(path: str | os.PathLike[str], name: str) -> Iterator[BinaryIO]:
             yield file
     except OSError as e:
         raise InputError(f"{name}: cannot be read: {e.strerror or e}") from None
-
-
-@contextlib.contextmanager
-def _replacing(path: str | os.PathLike[str], approve: Callable[[str], None]) -> Iterator[BinaryIO]:
-    """A file beside ``path`` that takes its name once all is written, with the permissions of a new file or the old."""
-    name = printable(os.fspath(path))
-    real = os.path.realpath(path)
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=".hazard-", dir=os.path.dirname(real) or ".")
-    except OSError as e:
-        raise InputError(f"{name}: cannot be written: {e.strerror or e}") from None
-    try:
-        with os.fdopen(handle, "wb") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        approve(temporary)
-        if os.path.exists(real):
-            shutil.copymode(real, temporary)
-        else:
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, real)
-    except OSError as e:
-        raise InputError(f"{name}: cannot be written: {e.strerror or e}") from None
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
 
 
 @dataclass(frozen=True, slots=True)
