@@ -30,6 +30,7 @@ line says comes first.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -118,7 +119,7 @@ def _mentions_hazard(path: str) -> bool:
     """Whether it is worth loading a TOML reader: that takes longer than checking a small program."""
     try:
         with open(path, "rb") as file:
-            return b"hazard" in file.read()
+            return re.search(rb"tool\s*\.\s*[\"']?hazard|\[\s*tool\s*\]|^tool\b", file.read(), re.MULTILINE) is not None
     except OSError:
         return False
 

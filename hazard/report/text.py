@@ -84,10 +84,14 @@ def _points(story: Story, finding: Finding, paint: Paint, margin: int, width: in
         sign = "^" if step is story.blamed else "-"
         style = finding.severity if sign == "^" else "gutter"
         bar = paint("gutter", " " * margin + " |") + " "
+        # The mark stays where it belongs; what it says goes right of it, or left of it, or below.
         first, *rest = [f"{sign * length} {step.label}"]
         if at + len(first) > room:
-            # The mark stays where it belongs; what it says goes below it.
-            first, *rest = [sign * length, *_wrap(step.label, room)]
+            if len(step.label) < at:
+                at -= len(step.label) + 1
+                first = f"{step.label} {sign * length}"
+            else:
+                first, *rest = [sign * length, *_wrap(step.label, room)]
         yield bar + " " * at + paint(style, first)
         for line in rest:
             yield bar + paint(style, line)
