@@ -180,6 +180,28 @@ def test_one_branch_of_the_other_method_is_enough() -> None:
     assert any("%0" in note and "holds" in note for note in finding.notes)
 
 
+def test_branches_that_exclude_each_other_are_quiet() -> None:
+    """The write lies on a path that no execution takes: the same predicate would have to hold and not hold."""
+    other = """
+method b
+  arena 1 : 64
+  %0 = tensor bool[] @ 1+0
+  %1 = tensor f32[2] @ 1+32
+  %2 = tensor f32[2] @ 1+16
+  %3 = tensor f32[2] @ 1+40
+  %5 = bool false
+  inputs %0 %1
+  outputs %3
+  chain
+    0  jump-false %0 -> 2
+    1  jump-false %5 -> 4
+    2  jump-false %0 -> 4
+    3  aten::sin.out(%1, %2, %2)
+    4  aten::cos.out(%1, %3, %3)
+"""
+    assert not findings(stateful("a", state="1+16 init 1") + other, "HZ501")
+
+
 def test_state_that_is_written_before_it_is_read_outlives_nothing() -> None:
     first = """
 method a

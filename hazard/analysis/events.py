@@ -207,6 +207,8 @@ class Events:
             key = (arena, read.low, read.high)
             if key in done:
                 continue
+            if victim.excluded(read.position):
+                continue
             done.add(key)
             self._judge_read(victim, read, arena)
 
@@ -249,7 +251,7 @@ class Events:
         bounds.update(b for span in spans for b in span if read.low <= b < read.high)
         kinds: set[str] = set()
         for byte in sorted(bounds):
-            finals = other.finals(arena, byte, hits)
+            finals = [w for w in other.finals(arena, byte, hits) if w is None or not other.excluded(w.position)]
             unknown = [w for w in finals if w is not None and not w.known]
             known = [w for w in finals if w is not None and w.known]
             foreign = [w for w in known if not self._means(victim, state, read, other, w.object)]

@@ -63,7 +63,7 @@ class Memory:
         self.regions, self.reaching, self.flow = analysis.regions, analysis.reaching, analysis.flow
         self._judge: _Judge | None = None
         self._reached: dict[int, set[int]] = {}
-        self._ways: dict[int, Path | None] = {}
+        self._ways: dict[int, tuple[Path | None, bool]] = {}
         self.states = self._states()
         self.loads: dict[int, list[Load]] = {}
         for slot, value in enumerate(self.method.values):
@@ -196,12 +196,20 @@ class Memory:
         return self.flow.block_of[position] == 0 or (path is not None and path.exact)
 
     def _way(self, position: int) -> Path | None:
-        """The shortest way found to a position from the start of a call; None for none, and where there is no choice."""
+        """The shortest way found to a position from the start of a call; None for none, and where no jump is met."""
+        return self._answer(position)[0]
+
+    def excluded(self, position: int) -> bool:
+        """Whether no execution reaches a position."""
+        path, exhausted = self._answer(position)
+        return path is None and exhausted
+
+    def _answer(self, position: int) -> tuple[Path | None, bool]:
         if self.flow.block_of[position] == 0:
-            return None
+            return None, False
         if position not in self._ways:
             answer = self.judge.paths.to_position(position)
-            self._ways[position] = answer.paths[0] if answer.paths else None
+            self._ways[position] = (answer.paths[0] if answer.paths else None, answer.exhausted)
         return self._ways[position]
 
     def decisions(self, position: int) -> tuple[tuple[int, int, bool], ...]:
