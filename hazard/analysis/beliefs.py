@@ -94,19 +94,24 @@ class Believing:
             for atom in atoms_of(formula):
                 related |= users[atom]
             related.discard(number)
-            if not related and len(jumps[number]) == 1 and formula != ("true",):
-                continue  # met once in a call, related to nothing: always free
+            alone = not related and len(jumps[number]) == 1
+            if alone and (formula[0] == "atom" or _against_constant(formula) is not None):
+                continue  # met once in a call, related to nothing, either way possible: always free
             for position in jumps[number]:
                 literal = self.predicates.literals[position]
                 assert literal is not None
                 self.at[position] = (number, literal.positive)
-            if not related:
+            if not related and (formula[0] in ("atom", "true") or _against_constant(formula) is not None):
                 continue
             mine = _against_constant(formula)
             if mine is not None and all(self._same_number(mine[0], other) for other in related):
                 self.interval[number] = mine
             else:
                 self.related[number] = tuple(sorted(related))
+
+    def sure(self, position: int) -> bool:
+        """Whether the predicate of a jump is read intact on every path."""
+        return position not in self.predicates.clobbered
 
     def _same_number(self, number: int, other: int) -> bool:
         theirs = _against_constant(self.formulas[other])
@@ -144,7 +149,10 @@ class Beliefs:
         return isinstance(other, Beliefs) and self.literals == other.literals
 
     def fixed(self, position: int) -> bool | None:
-        """The outcome of a jump that has been decided already, None where it has not."""
+        """The outcome of a jump that has been decided already, None where it has not.
+
+        Holds where the predicate's bytes are intact; see `Believing.sure`.
+        """
         known = self.of.at.get(position)
         if known is None:
             return None
@@ -185,8 +193,6 @@ class Beliefs:
                 if other not in group and (2 * other in self.literals or 2 * other + 1 in self.literals):
                     group.add(other)
                     work.append(other)
-        if len(group) == 1:
-            return True
         formulas = self.of.formulas
         return self.of.theory.consistent(
             (formulas[n], truth if n == number else 2 * n + 1 in self.literals) for n in group

@@ -29,7 +29,7 @@ from hazard.analysis.replay import Replay, Seen, explore, replay
 from hazard.analysis.roles import Regions, Roles, instruction_effects, settle_roles
 from hazard.analysis.scalars import Scalars, propagate
 from hazard.analysis.solver import Theory
-from hazard.program import DelegateCall, JumpFalse, Kernel, Method, Tensor
+from hazard.program import DelegateCall, JumpFalse, Kernel, Method, Move, Tensor
 
 #: Reads of one method whose paths are replayed; further findings rest on the search alone.
 REPLAYS: Final = 400
@@ -201,7 +201,16 @@ class _Judge:
             block = self.flow.blocks[b]
             for position in range(block.start, block.end):
                 result.extend((position, slot) for slot in self.a.effects[position].reads)
+                handed = self._handed_on(position)
+                if handed is not None:
+                    result.append((position, handed))
         return result
+
+    def _handed_on(self, position: int) -> int | None:
+        """A presumed view that a move, or a view made at run time, hands on: what is read later is read here."""
+        step, points = self.flow.code[position], self.a.effects[position].points
+        source = step.source if isinstance(step, Move) else points[1] if points else None
+        return source if source in self.a.roles.views and not self.reaching.dead_after(position) else None
 
     # --- ordinary reads -----------------------------------------------------------------------------------------------
 
@@ -286,7 +295,7 @@ class _Judge:
         literal = self.predicates.literals.get(jump)
         step = self.flow.code[jump]
         counted = isinstance(step, JumpFalse) and not self.method.is_tensor(step.condition)
-        return literal is None or literal.input_dependent or counted
+        return literal is None or (literal.input_dependent and literal.exact) or counted
 
     def _surely_hit(self, seen: Seen) -> bool:
         writer = seen.seen[1]
@@ -328,9 +337,11 @@ class _Judge:
         object_ = token.object
         escaped = self._is_moved(slot) and not self._own_definition(slot, definer)
         # What was loaded and then bound to other bytes is named by where it was loaded.
-        made = seen.expected[2] if seen is not None and definer < 0 else object_
+        made = seen.expected[2] if seen is not None and definer == LOAD else object_
         define = self.definition(definer, made, slot, defined_in)
         clobber = self.writer(overwriter, object_, overwritten_in) if overwriter >= 0 else None
+        if overwriter == LOAD and (loaded := self.reaching.loaded_over(object_)) is not None:
+            clobber = self.definition(LOAD, loaded, loaded, None)
         defines = {d for d, _ in pairs} | {definer}
         clobbers = {w for _, w in pairs if w >= 0} | ({overwriter} if overwriter >= 0 else set())
         witness = self.witness(run, chosen, seen, object_)
@@ -492,9 +503,8 @@ class _Judge:
         for fact in sorted(bad):
             if fact[2] >= 0 and not self.a.effects[fact[2]].known:
                 self.a.doubts.setdefault(fact[2], (position, slot))
-                self._reason(
-                    f"{self.describe(fact[2])}: its effect is not known, and %{slot} is read at {self.describe(position)}"
-                )
+                by, reader = self.describe(fact[2]), self.describe(position)
+                self._reason(f"{by}: its effect is not known, and %{slot} is read at {reader}")
 
     def _unknown_effects(self) -> None:
         for position, effect in enumerate(self.a.effects):
@@ -507,9 +517,8 @@ class _Judge:
         for guess in self.a.roles.guesses:
             step = self.flow.code[guess.position]
             if isinstance(step, DelegateCall) and guess.most != guess.sure:
-                self._assume(
-                    f"delegate-outputs [{self.site(guess.position)[1]}]: {guess.sure} to {guess.most} of its last arguments"
-                )
+                index = self.site(guess.position)[1]
+                self._assume(f"delegate-outputs [{index}]: {guess.sure} to {guess.most} of its last arguments")
 
     def _reason(self, text: str) -> None:
         if text not in self.a.reasons:

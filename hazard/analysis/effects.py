@@ -169,11 +169,12 @@ def _in_place(method: Method, name: str, args: tuple[int, ...], known: bool) -> 
         return Effect(
             reads=_unique(others), shapes=(target,), writes=(target,), elementwise=True, known=known, pure=pure
         )
+    if known and name[:-1] in operators.ELEMENTWISE:
+        return Effect(reads=_unique([target, *others]), writes=(target,), elementwise=True, known=known, pure=pure)
     return Effect(
         reads=_unique([target, *others]),
         updates=(target,),
         may_writes=() if known else _unique(others),
-        elementwise=known and name[:-1] in operators.ELEMENTWISE,
         known=known,
         pure=False,
     )

@@ -61,6 +61,20 @@ UNDEFINED: Final = frozenset(
 #: In-place operators that write the whole of their first operand without reading it.
 OVERWRITES: Final = frozenset("copy_ fill_ zero_ normal_ uniform_ bernoulli_ random_ exponential_".split())
 
+#: Kernels whose result has the elements of their only operand in the same order.
+PLAIN_COPIES: Final = frozenset(
+    "copy_ clone alias_copy detach_copy lift_fresh_copy view_copy unsqueeze_copy squeeze_copy _clone_dim_order".split()
+)
+
+#: Kernels that write a part of their result before they have read all operands: those that begin with a copy of self
+#: and then patch it, and those that put operands side by side.
+COPY_FIRST: Final = frozenset(
+    """
+    index_put scatter scatter_add scatter_reduce masked_scatter slice_scatter select_scatter diagonal_scatter index_copy
+    index_add index_fill cat stack addmm addmv addbmm baddbmm addr
+    """.split()
+)
+
 #: Namespaces whose out variants write their results and nothing else.
 FUNCTIONAL_NAMESPACES: Final = frozenset("aten dim_order_ops quantized_decomposed et_copy executorch_prim".split())
 

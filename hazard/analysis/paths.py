@@ -246,7 +246,8 @@ class _Search:
         start_tokens: list[Token | None] = [None]
         for obj, definer in sorted(self.starts):
             if definer in (LOAD, FILL):
-                start_tokens.append(Token(obj, definer, self.paths.meaning(obj, obj), INTACT, EXACT, 0))
+                overwriter = self.reaching.default(obj)[0][2]
+                start_tokens.append(Token(obj, definer, self.paths.meaning(obj, obj), overwriter, EXACT, 0))
         # node: (block, call, token, beliefs); parent links give the path back
         heap: list[tuple[int, int, int, tuple[Any, ...]]] = []
         parents: list[tuple[int, tuple[int, bool | None] | None]] = []
@@ -323,7 +324,7 @@ class _Search:
         """The beliefs after taking an edge, or None if it contradicts what has been decided."""
         if new_call:
             return self.paths.believing.empty
-        if outcome is not None:
+        if outcome is not None and self.paths.believing.sure(self.flow.blocks[b].end - 1):
             decided = beliefs.decide(self.flow.blocks[b].end - 1, outcome)
             if decided is None:
                 return None
@@ -353,7 +354,9 @@ class _Search:
             return False
         return token.overwriter != INTACT
 
-    def _apply(self, position: int, events: list[tuple[Any, ...]], tokens: list[Token | None], call: int) -> list[Token | None]:
+    def _apply(
+        self, position: int, events: list[tuple[Any, ...]], tokens: list[Token | None], call: int
+    ) -> list[Token | None]:
         result: dict[Token | None, None] = {}
         effect = self.reaching.effects[position]
         for token in tokens:
@@ -455,7 +458,9 @@ class _Search:
         for block, outcome in steps:
             if outcome is not None:
                 literal = self.paths.predicates.literals[self.flow.blocks[block].end - 1]
-                exact = exact and (literal is None or literal.input_dependent or self._counted(block))
+                exact = exact and (
+                    literal is None or (literal.input_dependent and literal.exact) or self._counted(block)
+                )
         return Path(tuple(steps), token, call, exact)
 
     def _counted(self, block: int) -> bool:

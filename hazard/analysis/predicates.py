@@ -14,6 +14,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hazard.analysis.effects import Effect
 from hazard.analysis.flow import Stage
 from hazard.analysis.operators import COMPARISONS, base_name, namespace
 from hazard.analysis.reaching import FILL, INTACT, LOAD, Reaching
@@ -37,6 +38,7 @@ _COPIES: Final = frozenset(
 class Literal:
     """A jump's predicate: ``formula`` (never a negation) holds exactly when the predicate's truth is ``positive``.
 
+    ``exact``: False when what the predicate is made of may have been overwritten, so that too little is known of it.
     ``loops``: loops whose iterations give the predicate a new value. ``calls``: whether a further call does.
     ``input_dependent``: whether an input or the state can make it either.
     """
@@ -45,6 +47,7 @@ class Literal:
     positive: bool
     loops: frozenset[int]
     input_dependent: bool
+    exact: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,7 @@ class Predicates:
         self._by_number: list[_Term] = []
         self._definitions: dict[tuple[int, int], _Term] = {}
         self.literals: dict[int, Literal | None] = {}
+        self._exactness: dict[int, bool] = {}
         self.clobbered: set[int] = set()  # jumps whose predicate may be overwritten
         for position, step in enumerate(reaching.flow.code):
             if isinstance(step, JumpFalse):
@@ -79,14 +83,13 @@ class Predicates:
     def _literal(self, position: int, slot: int) -> Literal | None:
         facts = self.reaching.reads.get((position, slot), ())
         if any(f[2] != INTACT for f in facts):
-            self.clobbered.add(position)
-            return None
-        term = self._read(position, slot, 0)
+            self.clobbered.add(position)  # on some path; what it is on the others is still worth knowing
+        term = self._read(position, slot, 0, intact=True)
         formula = self._formula(term)
         positive = True
         while formula[0] == "not":
             formula, positive = formula[1], not positive
-        return Literal(formula, positive, term.loops, term.dependent)
+        return Literal(formula, positive, term.loops, term.dependent, self._exact(term))
 
     def _intern(self, key: Key, loops: frozenset[int], dependent: bool, one: bool, dtype: str) -> _Term:
         term = self._terms.get(key)
@@ -107,8 +110,19 @@ class Predicates:
             return one, value.dtype
         return True, value.kind if isinstance(value, Scalar) else ""
 
-    def _read(self, position: int, slot: int, depth: int) -> _Term:
-        """The number of what the instruction at ``position`` reads in ``slot``."""
+    def _exact(self, term: _Term) -> bool:
+        known = self._exactness.get(term.number)
+        if known is None:
+            parts = _parts(term.key)
+            known = term.key[0] != "read" and all(self._exact(self._by_number[p]) for p in parts)
+            self._exactness[term.number] = known
+        return known
+
+    def _read(self, position: int, slot: int, depth: int, intact: bool = False) -> _Term:
+        """The number of what the instruction at ``position`` reads in ``slot``.
+
+        ``intact``: on paths on which the bytes have not been overwritten.
+        """
         value = self.method.values[slot]
         one, dtype = self._shape(slot)
         none: frozenset[int] = frozenset()
@@ -129,10 +143,11 @@ class Predicates:
                 dependent = any(p.dependent for p in parts)
                 return self._intern(("list", tuple(p.number for p in parts)), loops, dependent, False, "")
             return self._intern(("read", position, slot), self._loops_at(position), True, one, dtype)
-        if any(f[2] != INTACT for f in reads):
+        if not intact and any(f[2] != INTACT for f in reads):
             return self._intern(("read", position, slot), self._loops_at(position), True, one, dtype)
-        if len(reads) == 1:
-            ((obj, definer, _, _),) = reads
+        definitions = {(f[0], f[1]) for f in reads}
+        if len(definitions) == 1:
+            ((obj, definer),) = definitions
             return self._definition(obj, definer, depth)
         # One of several definitions: which one is the same for two reads unless a definition runs between them. Those
         # of an earlier call cannot; those of this call can only in a loop.
@@ -161,7 +176,7 @@ class Predicates:
         loops = self._loops_at(definer)
         if isinstance(step, Stage):
             term = self._intern(("input", step.slot), none, True, one, dtype)
-        elif not isinstance(step, Kernel) or not effect.pure or effect.undefined or not effect.known or depth > _MAX_DEPTH:
+        elif not isinstance(step, Kernel) or not _functional(effect) or depth > _MAX_DEPTH:
             term = self._intern(("definition", definer, obj), loops, True, one, dtype)
         else:
             outs = {*effect.writes, *effect.scalars}
@@ -237,6 +252,8 @@ class Predicates:
 
     def _operand(self, term: _Term, other: str) -> Key | None:
         """A number of the solver: ("n", value number) or ("c", constant as the kernel sees it)."""
+        while term.key[0] == "op" and base_name(term.key[1]) == "_local_scalar_dense":
+            term = self._by_number[term.key[3][0]]  # the number that is in the tensor
         if term.key[0] != "const":
             return ("n", term.number)
         value = term.key[2]
@@ -252,6 +269,19 @@ class Predicates:
         if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
             return None
         return ("c", value)
+
+
+def _parts(key: Key) -> list[int]:
+    """The value numbers that a term is made of."""
+    if key[0] == "op":
+        return [o for o in key[3] if isinstance(o, int)]
+    if key[0] in ("list", "ints"):
+        return [o for o in key[1] if isinstance(o, int)]
+    return []
+
+
+def _functional(effect: Effect) -> bool:
+    return effect.known and effect.pure and not effect.undefined
 
 
 def _negate(formula: Formula) -> Formula:

@@ -18,7 +18,7 @@ from typing import Final
 
 from hazard.analysis.effects import Effect
 from hazard.analysis.flow import Flow
-from hazard.analysis.operators import base_name
+from hazard.analysis.operators import COPY_FIRST, PLAIN_COPIES, base_name
 from hazard.analysis.roles import Regions, Roles
 from hazard.analysis.scalars import Scalars
 from hazard.program import Alias, Dynamism, JumpFalse, Kernel, Method, Move, NumberList, Tensor
@@ -74,6 +74,7 @@ class Reaching:
         self.restarts: dict[tuple[int, int], frozenset[int]] = {}
         self.undefined = {p for p, e in enumerate(effects) if e.undefined}
         self._moved = sorted(roles.moved)
+        self._loads = [s for s, v in enumerate(self.method.values) if isinstance(v, Tensor) and v.initial is not None]
         self._default: dict[int, tuple[Fact, ...]] = {}
         self._uses: list[tuple[int, ...]] = []
         self._kills: list[tuple[int, ...]] = []
@@ -234,8 +235,30 @@ class Reaching:
         if slot not in self._default:
             value = self.method.values[slot]
             loaded = not isinstance(value, Tensor) or value.is_constant or value.initial is not None
-            self._default[slot] = ((slot, LOAD if loaded else FILL, INTACT, EXACT),)
+            over = LOAD if self.loaded_over(slot) is not None else INTACT
+            self._default[slot] = ((slot, LOAD if loaded else FILL, over, EXACT),)
         return self._default[slot]
+
+    def loaded_over(self, slot: int) -> int | None:
+        """A slot whose initial contents are loaded over the bytes of ``slot``, after its own; None if there is none.
+
+        Contents are loaded in the order of the values table. Entries of one state (same bytes, same contents) agree.
+        """
+        mine = self.method.values[slot]
+        if not self._loads or not isinstance(mine, Tensor) or mine.planned is None:
+            return None
+        for other in self._loads:
+            theirs = self.method.values[other]
+            assert isinstance(theirs, Tensor)
+            same = mine.initial == theirs.initial and self.regions.region(slot) == self.regions.region(other)
+            if (
+                other != slot
+                and not same
+                and self.regions.overlap(slot, other)
+                and (mine.initial is None or other > slot)
+            ):
+                return other
+        return None
 
     def _restarts(self) -> dict[tuple[int, int], frozenset[int]]:
         """Edges into a loop on which the rows that the loop appends begin anew, with their slots.
@@ -377,7 +400,8 @@ class Reaching:
                 targets.append((slot, objects, kind))
                 self.writes.setdefault((position, slot), set()).update(objects)
         self._collide(position, effect, targets, state)
-        same_bytes = self._copies_onto_itself(position, effect, state)
+        # A copy onto its own bytes changes nothing, and a result without defined contents is not written.
+        same_bytes = effect.undefined or self._copies_onto_itself(position, effect, state)
         inherited = {t: self._facts(state, t) for t, _, kind in targets if kind in ("update", "may")}
         inherited.update({t: state.get(t, ()) for t, _, kind in targets if kind == "append"})
         if not same_bytes:
@@ -476,13 +500,24 @@ class Reaching:
             for view in self._views_at.get(area, ()):
                 contents[view] = (((area[1], area[2], position, writer),),)
 
+    def dead_after(self, position: int) -> bool:
+        """Whether nothing reads the target of the move or run-time view at a position before it is replaced."""
+        step, points = self.flow.code[position], self.effects[position].points
+        target = step.target if isinstance(step, Move) else points[0] if points else None
+        return target is not None and target in self._dies.get(position, ())
+
     def views_at(self, obj: int) -> list[int]:
         """Presumed views on exactly the bytes of the object of slot ``obj``."""
         return self._views_at.get(self.regions.region(obj), [])
 
     def copies_onto_itself(self, position: int) -> bool:
-        """Whether a position copies bytes onto themselves, whichever path led there; asked after `solve`."""
+        """Whether a position leaves the bytes of its result as they were, whichever path led there.
+
+        Asked after `solve`. True for a copy of bytes onto themselves and for a result without defined contents.
+        """
         effect = self.effects[position]
+        if effect.undefined:
+            return True
         if not effect.writes or len(effect.reads) != 1:
             return False
         reads = self.reads.get((position, effect.reads[0]), set(self.default(effect.reads[0])))
@@ -494,24 +529,32 @@ class Reaching:
     def _copies_onto_itself(self, position: int, effect: Effect, state: State) -> bool:
         """Whether this is a copy whose source bytes are its target bytes on every path."""
         step = self.flow.code[position]
-        if not isinstance(step, Kernel) or base_name(step.operator) != "copy_" or len(effect.reads) != 1:
+        if not isinstance(step, Kernel) or len(effect.reads) != 1 or len(effect.writes) != 1:
             return False
         target, source = effect.writes[0], effect.reads[0]
+        if base_name(step.operator) not in PLAIN_COPIES or not self._same_elements(target, source):
+            return False
         there = {self.regions.region(f[0]) for f in self._facts(state, target)}
         here = {self.regions.region(f[0]) for f in self._facts(state, source)}
         return len(there) == 1 and there == here
+
+    def _same_elements(self, target: int, source: int) -> bool:
+        a, b = self.method.tensor(target), self.method.tensor(source)
+        return a.dtype == b.dtype and a.nbytes == b.nbytes and (a.layout or ()) == (b.layout or ())
 
     def _collide(
         self, position: int, effect: Effect, targets: list[tuple[int, tuple[int, ...], str]], state: State
     ) -> None:
         regions = self.regions
+        if effect.undefined:
+            return
         for index, (writer, objects, kind) in enumerate(targets):
             for obj in objects:
                 for reader in effect.reads:
                     if reader == writer:
                         continue
                     for victim in dict.fromkeys(f[0] for f in self._facts(state, reader)):
-                        if regions.overlap(victim, obj) and not self._harmless(effect, victim, obj):
+                        if regions.overlap(victim, obj) and not self._harmless(position, effect, victim, obj):
                             self._collision(position, reader, writer, victim, obj, kind, False)
                 for other, other_objects, other_kind in targets[:index]:
                     for victim in other_objects:
@@ -519,12 +562,22 @@ class Reaching:
                             worst = "may" if "may" in (kind, other_kind) else kind
                             self._collision(position, other, writer, victim, obj, worst, True)
 
-    def _harmless(self, effect: Effect, victim: int, obj: int) -> bool:
+    def _harmless(self, position: int, effect: Effect, victim: int, obj: int) -> bool:
         a, b = self.method.tensor(victim), self.method.tensor(obj)
-        same = self.regions.region(victim) == self.regions.region(obj)
-        if same and a.nbytes == a.itemsize and b.nbytes == b.itemsize and a.itemsize == b.itemsize:
+        if self._reads_all_first(position, effect, obj):
             return True
+        same = self.regions.region(victim) == self.regions.region(obj)
         return effect.elementwise and same and a.itemsize == b.itemsize and (a.layout or ()) == (b.layout or ())
+
+    def _reads_all_first(self, position: int, effect: Effect, obj: int) -> bool:
+        """Whether a kernel has read its operands, of one element each, before it writes its only result, of one."""
+        step = self.flow.code[position]
+        if not isinstance(step, Kernel) or not effect.known or len(effect.writes) != 1 or effect.updates:
+            return False
+        if base_name(step.operator) in COPY_FIRST:
+            return False
+        tensors = [self.method.tensor(s) for s in (*effect.reads, obj)]
+        return all(t.nbytes == t.itemsize and t.dynamism is Dynamism.STATIC for t in tensors)
 
     def _collision(
         self, position: int, victim: int, writer: int, victim_object: int, obj: int, kind: str, both: bool

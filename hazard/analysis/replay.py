@@ -22,6 +22,8 @@ from hazard.program import NULL, Alias, Dynamism, JumpFalse, Kernel, Method, Mov
 
 #: Positions that one replay may execute.
 STEP_LIMIT: Final = 200_000
+#: Mismatches that one replay keeps.
+MISMATCH_LIMIT: Final = 20_000
 
 Tag = tuple[int, int, int]  # call, position (or LOAD, FILL), slot written through
 Piece = tuple[int, int, Tag | None]  # first byte, end (of the space), tag; None: any contents will do
@@ -115,6 +117,7 @@ class _Run:
                 self.plan.setdefault(self.flow.blocks[block].end - 1, deque()).append(outcome)
         self.call = 0
         self.colliding = {c.position for c in reaching.collisions}
+        self.hits: set[tuple[int, int]] = set()  # (call, position) of reads that saw something else
 
     def memory_of(self, space: int) -> _Memory:
         if space not in self.memory:
@@ -125,18 +128,27 @@ class _Run:
         known = self.slots.get(slot)
         if known is None:
             space, low, high = self.regions.region(slot)
-            known = (slot, self.memory_of(space).read(low, high, (0, FILL, slot)))
+            known = (slot, self.memory_of(space).read(low, high, self.blank(slot)))
             self.slots[slot] = known
         return known
 
+    def blank(self, slot: int) -> Tag:
+        """The tag of bytes that nobody has written, as seen through a slot."""
+        return (0, FILL, self.regions.low[slot])
+
     def load(self) -> None:
+        first: dict[object, int] = {}  # entries of one state (same bytes, same contents) are loaded as one
         for slot, value in enumerate(self.method.values):
-            if isinstance(value, Tensor) and (value.initial is not None or value.is_constant):
-                space, low, high = self.regions.region(slot)
-                self.memory_of(space).write(low, high, (0, LOAD, slot))
-        for slot, value in enumerate(self.method.values):
-            if isinstance(value, Tensor) and not value.is_constant and slot not in self.reaching.roles.views:
-                self.entry(slot)
+            if not isinstance(value, Tensor):
+                continue
+            region = space, low, high = self.regions.region(slot)
+            if value.initial is not None or value.is_constant:
+                tag: Tag = (0, LOAD, first.setdefault((region, value.initial), slot))
+                self.memory_of(space).write(low, high, tag)
+            else:
+                tag = self.blank(slot)
+            if not value.is_constant and slot not in self.reaching.roles.views:
+                self.slots[slot] = (slot, [(low, high, tag)])
 
     def number(self, slot: int) -> Number | None:
         if slot in self.numbers:
@@ -170,7 +182,7 @@ class _Run:
         return self.result
 
     def _hit(self, goal: int) -> bool:
-        return any(m.position == goal and m.call == self.call for m in self.result.mismatches)
+        return (self.call, goal) in self.hits
 
     def next_block(self, b: int) -> int:
         block = self.flow.blocks[b]
@@ -195,7 +207,7 @@ class _Run:
         known = self.number(condition) if isinstance(self.method.values[condition], Scalar) else None
         if known is not None:
             return bool(known)
-        if any(m.position == position and m.call == self.call for m in self.result.mismatches):
+        if (self.call, position) in self.hits:
             return self.policy(self.call, position, met) if wish is None else wish  # a clobbered predicate is anything
         fixed = self.beliefs.fixed(position)
         if wish is None:
@@ -258,6 +270,7 @@ class _Run:
                 tag: Tag = (self.call, position, c.writer)
                 decided = len(self.result.decisions)
                 seen = Seen(self.call, position, c.victim, victim, low, high, tag, tag, decided)
+                self.hits.add((self.call, position))
                 self.result.mismatches.append(seen)
 
     def object_of(self, slot: int) -> int:
@@ -267,7 +280,7 @@ class _Run:
         if slot not in self.reaching.roles.views:
             return self.entry(slot)
         space, low, high = self.regions.region(slot)
-        return (slot, self.memory_of(space).read(low, high, (0, FILL, slot)))
+        return (slot, self.memory_of(space).read(low, high, self.blank(slot)))
 
     def rebound(self, target: int, source: tuple[int, list[Piece]]) -> tuple[int, list[Piece]]:
         value = self.method.values[target]
@@ -294,10 +307,14 @@ class _Run:
             if want is None:
                 continue
             for a, b in self.parts(position, slot, obj, low, high):
-                for c, d, seen in memory.read(a, b, (0, FILL, obj)):
+                for c, d, seen in memory.read(a, b, self.blank(obj)):
                     if seen is not None and seen != want:
                         decided = len(self.result.decisions)
-                        self.result.mismatches.append(Seen(self.call, position, slot, obj, c, d, want, seen, decided))
+                        self.hits.add((self.call, position))
+                        if len(self.result.mismatches) < MISMATCH_LIMIT:
+                            self.result.mismatches.append(
+                                Seen(self.call, position, slot, obj, c, d, want, seen, decided)
+                            )
 
     def parts(self, position: int, slot: int, obj: int, low: int, high: int) -> list[tuple[int, int]]:
         """The bytes between ``low`` and ``high`` that the instruction reads."""
@@ -324,8 +341,9 @@ class _Run:
                 self.memory_of(space).write(low, high, tag)
             expected: Tag | None = None if effect.undefined else tag
             if same:
-                pieces = self.memory_of(space).read(low, high, (0, FILL, obj))
-                self.slots[slot] = (obj, pieces)
+                # What a copy onto itself means: its source's meaning if that is there, else what is there now.
+                pieces = self.memory_of(space).read(low, high, self.blank(obj))
+                self.slots[slot] = (obj, [(a, b, None) for a, b, _ in pieces] if effect.undefined else pieces)
             else:
                 self.slots[slot] = (obj, [(low, high, expected)])
         for slot in effect.frees:
@@ -346,7 +364,7 @@ class _Run:
         tag: Tag = (self.call, position, slot)
         fresh: list[Piece] = []
         for low, high, want in expected:
-            for a, b, seen in memory.read(low, high, (0, FILL, obj)):
+            for a, b, seen in memory.read(low, high, self.blank(obj)):
                 if want is None or seen == want:
                     memory.write(a, b, tag)
                     fresh.append((a, b, tag))

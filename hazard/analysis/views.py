@@ -27,6 +27,8 @@ def judge_views(judge: _Judge) -> set[tuple[int, int]]:
         block = judge.flow.blocks[b]
         for position in range(block.start, block.end):
             real.update((position, s) for s in judge.a.effects[position].reads)
+            if (handed := judge._handed_on(position)) is not None:
+                real.add((position, handed))
     for (position, slot), contents in sorted(reaching.contents.items()):
         reads.setdefault(slot, []).append((position, contents))
     assumed: set[tuple[int, int]] = set()
@@ -42,6 +44,13 @@ class _View:
         self.judge_, self.view, self.reads, self.real = judge, view, reads, real
         self.regions, self.roles = judge.regions, judge.a.roles
         self.region = judge.regions.region(view)
+        mine = judge.method.tensor(view)
+        self.states: set[int] = set()  # roots of the state that this slot is a second entry of
+        if mine.initial is not None:
+            for slot, value in enumerate(judge.method.values):
+                if slot != view and isinstance(value, Tensor) and value.initial == mine.initial:
+                    if slot not in self.roles.views and judge.regions.region(slot) == self.region:
+                        self.states.add(self.roles.root.get(slot, slot))
         self.on_moved = any(
             judge.regions.region(t) == self.region for t in self.roles.move_targets if judge.method.is_tensor(t)
         )
@@ -129,6 +138,8 @@ class _View:
         if not any(self.regions.region(o) == self.region for o in objects):
             return "other"
         root = self.roles.root.get(slot, slot)
+        if self.states and root not in self.states:
+            return "root"  # a second entry of a state: what shows is somebody else's
         if definer == LOAD and not judge.method.tensor(slot).nbytes:
             return None
         if roots and root not in roots:
