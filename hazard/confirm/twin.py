@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,21 +34,28 @@ class Twin:
     """``data`` is the twin's program file.
 
     ``on_results``: views that were placed on the results of branches. ``orphans``: views without a base, which hold the
-    pattern. Both as (index of the method, slot).
+    pattern. Both as (index of the method, slot). ``offsets`` are the places of all planned slots, in bytes.
     """
 
     data: bytes
     on_results: frozenset[Slot]
     orphans: frozenset[Slot]
+    offsets: Mapping[Slot, int]
 
 
 def make_twin(
-    data: bytes, analyses: Sequence[MethodAnalysis], *, together: Iterable[Iterable[Slot]] = (), pattern: int = 0
+    data: bytes,
+    analyses: Sequence[MethodAnalysis],
+    *,
+    together: Iterable[Iterable[Slot]] = (),
+    alone: Iterable[Slot] = (),
+    pattern: int = 0,
 ) -> Twin:
     """The twin of the program file ``data``, whose methods ``analyses`` describe in file order.
 
-    The slots of each set of ``together`` keep their places relative to each other. ``pattern`` fills orphans: 0 or 1.
-    Needs executorch. Raises whatever ExecuTorch's reader raises when it does not take the file.
+    The slots of each set of ``together`` keep their places relative to each other: a twin with some of the faults left
+    in. ``alone`` are views that get no base. ``pattern`` fills views without a base: 0 or 1. Needs executorch. Raises
+    whatever ExecuTorch's reader raises when it does not take the file.
     """
     from executorch.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
     from executorch.exir.schema import Buffer
@@ -58,7 +65,7 @@ def make_twin(
         # Without segment data ExecuTorch's reader leaves the list as it was, and its writer would append to it.
         file.program.segments = []
         file.program.constant_buffer = [Buffer(storage=b"")]
-    plan = _Plan(analyses)
+    plan = _Plan(analyses, frozenset(alone))
     for slots in together:
         plan.keep(list(slots))
     offsets, sizes = plan.place()
@@ -76,14 +83,15 @@ def make_twin(
         for arena in range(1, len(buffers)):
             buffers[arena] = max(buffers[arena], sizes.get(arena, 0))
     written = serialize_pte_binary(file, extract_delegate_segments=True)
-    return Twin(bytes(written), frozenset(plan.on_results), frozenset(plan.orphans))
+    return Twin(bytes(written), frozenset(plan.on_results), frozenset(plan.orphans), offsets)
 
 
 class _Plan:
     """Which slots lie on common bytes, and where each group goes."""
 
-    def __init__(self, analyses: Sequence[MethodAnalysis]) -> None:
+    def __init__(self, analyses: Sequence[MethodAnalysis], alone: frozenset[Slot]) -> None:
         self.analyses = analyses
+        self.alone = alone
         self.parent: dict[Slot, tuple[Slot, int]] = {}
         self.orphans: set[Slot] = set()
         self.on_results: set[Slot] = set()
@@ -144,6 +152,9 @@ class _Plan:
             found = events[regions.region(view)]
             read_at = first_read.get(view, 0)
             before = [e for e in found if e[0] < read_at]
+            if (m, view) in self.alone:
+                self.orphans.add((m, view))
+                continue
             if before:
                 _, base, moved = before[-1]
             elif found and not found[-1][2]:
