@@ -115,6 +115,7 @@ def plan_edge(edge: Any, config: Any = None) -> Program:
     from executorch.exir import ExecutorchBackendConfig
 
     signatures = edge_signatures(edge)
+    lines = {name: _lines(edge.exported_program(name).graph) for name in edge.methods}
     clone = _copied(edge)
     config = _copied_config(config if config is not None else ExecutorchBackendConfig())
     given = config.memory_planning_pass
@@ -147,8 +148,41 @@ def plan_edge(edge: Any, config: Any = None) -> Program:
     graphs: dict[str, PlannedGraph] = {}
     for holder in holders:
         for name, planned in holder.graphs.items():
+            _restore_lines(planned.module.graph, lines.get(name, {}))
             graphs[name] = PlannedGraph(planned.module, planned.signature, planned.exported, signatures.get(name))
     return program_from_graphs(graphs, constant_methods=getattr(edge, "_config_methods", None))
+
+
+def _lines(graph: Any) -> dict[str, list[str | None]]:
+    """Stack traces of the calls in a graph, by operator, in order."""
+    found: dict[str, list[str | None]] = {}
+    for node in graph.nodes:
+        if (name := _functional_name(node)) is not None:
+            found.setdefault(name, []).append(node.meta.get("stack_trace"))
+    return found
+
+
+def _restore_lines(graph: Any, lines: Mapping[str, list[str | None]]) -> None:
+    """Gives calls that a pass has put in place of others, without their metadata, the lines of those."""
+    calls: dict[str, list[Any]] = {}
+    for node in graph.nodes:
+        if (name := _functional_name(node)) is not None:
+            calls.setdefault(name, []).append(node)
+    for name, nodes in calls.items():
+        known = lines.get(name, [])
+        if len(known) != len(nodes):
+            continue
+        for node, trace in zip(nodes, known, strict=True):
+            if trace is not None and not node.meta.get("stack_trace"):
+                node.meta["stack_trace"] = trace
+
+
+def _functional_name(node: Any) -> str | None:
+    """``aten::index_put`` for a call of it, and for one of ``aten::index_put_``; write-backs are left out."""
+    schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
+    if schema is None or schema.name == "aten::copy_":
+        return None
+    return str(schema.name).removesuffix("_")
 
 
 def _unwrapped(planner: Any) -> Any:
