@@ -105,10 +105,15 @@ class _Method:
         self.lives: Lives = lives(analysis)
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
-        for position, present in enumerate(self.lives.present):
-            for obj in bits(present):
-                self.first.setdefault(obj, position)
-                self.last[obj] = position
+        for found, moments in ((self.first, list(enumerate(self.lives.present))), (self.last, self._backwards())):
+            seen = 0
+            for position, present in moments:
+                for obj in bits(present & ~seen):
+                    found[obj] = position
+                seen |= present
+
+    def _backwards(self) -> list[tuple[int, int]]:
+        return list(enumerate(self.lives.present))[::-1]
 
     def layout(self) -> MethodLayout:
         roles = self._roles()
@@ -121,9 +126,14 @@ class _Method:
         """Slots by role; the first role that fits counts, as in `ROLES`."""
         method = self.method
         found: dict[int, str] = {}
-        for slot in sorted({*self.memory.kept, *bits(self.lives.persistent)}):
-            if slot not in method.inputs and slot not in self.a.roles.views and slot not in self.a.roles.moved:
-                found[slot] = "state"
+        lasting = sorted({*self.memory.kept, *bits(self.lives.persistent)}, key=lambda s: (s in self.a.roles.views, s))
+        places = set()
+        for slot in lasting:
+            region = self.a.regions.region(slot)
+            if slot in method.inputs or slot in self.a.roles.moved or (slot in self.a.roles.views and region in places):
+                continue  # a view of a state that has an entry of its own
+            places.add(region)
+            found[slot] = "state"
         for slot in method.inputs:
             if method.is_tensor(slot):
                 found.setdefault(slot, "input")
@@ -183,26 +193,31 @@ class _Method:
         inside = [s for s in bits(self.lives.objects) if regions.space[s] == arena]
         used = max((regions.high[s] for s in inside), default=0)
         groups = self._groups(inside)
-        lasting = {groups[s] for s in inside if self.lives.persistent >> s & 1}
-        size = self._sizes(inside, groups)
-        members_of: dict[int, int] = {}
+        mask = persistent = 0
+        members: dict[int, int] = {}
         for slot, group in groups.items():
-            members_of[group] = members_of.get(group, 0) | 1 << slot
-        base = sum(size[g] for g in lasting)
-        mask = sum(1 << s for s in inside)
-        moments: dict[frozenset[int], int] = {}
+            members[group] = members.get(group, 0) | 1 << slot
+            mask |= 1 << slot
+        persistent = self.lives.persistent & mask
+        lasting = {groups[s] for s in bits(persistent)}
+        base = sum(self._extent(members[g] & persistent) for g in lasting)
+        passing = mask & ~sum(members[g] for g in lasting)
+        moments: dict[int, int] = {}
         for position, present in enumerate(self.lives.present):
-            here = frozenset(groups[s] for s in bits(present & mask)) - lasting
-            moments.setdefault(here, position)
-        best, peak, members = base, None, frozenset[int]()
-        for here, position in sorted(moments.items(), key=lambda item: -sum(size[g] for g in item[0])):
-            if base + sum(size[g] for g in here) <= best:
-                break  # the naive sum is an upper bound, and they come in descending order
-            chosen = self._together(here, size, members_of)
-            total = base + sum(size[g] for g in chosen)
-            if total > best:
-                best, peak, members = total, position, chosen
-        live = [self._entry(g, roles.get(g, "temporary")) for g in {*lasting, *members}]
+            moments.setdefault(present & passing, position)
+        # The plain sum of sizes is an upper bound: in descending order of it the rest is soon without a chance.
+        sizes = {s: regions.high[s] - regions.low[s] for s in inside}
+        ranked = sorted((-sum(sizes[s] for s in bits(here)), position, here) for here, position in moments.items())
+        best, peak, chosen = base, None, frozenset[int]()
+        for bound, position, present in ranked:
+            if base - bound <= best:
+                break
+            extents = {g: self._extent(members[g] & present) for g in {groups[s] for s in bits(present)}}
+            together = self._together(extents, members)
+            weight = base + sum(extents[g] for g in together)
+            if weight > best:
+                best, peak, chosen = weight, position, together
+        live = [self._entry(g, roles.get(g, "temporary")) for g in {*lasting, *chosen}]
         live.sort(key=lambda e: (-e.nbytes, e.slot))
         details = self.method.arenas.get(arena)
         return ArenaLayout(
@@ -235,21 +250,19 @@ class _Method:
     def _rank(self, slot: int) -> tuple[int, int]:
         return (-self.method.tensor(slot).nbytes, slot)
 
-    def _sizes(self, inside: Iterable[int], groups: dict[int, int]) -> dict[int, int]:
-        regions = self.a.regions
-        low: dict[int, int] = {}
-        high: dict[int, int] = {}
-        for slot in inside:
-            group = groups[slot]
-            low[group] = min(low.get(group, regions.low[slot]), regions.low[slot])
-            high[group] = max(high.get(group, 0), regions.high[slot])
-        return {g: high[g] - low[g] for g in low}
+    def _extent(self, members: int) -> int:
+        """Bytes that objects cover together, those that several of them cover counted once."""
+        total = end = 0
+        for low, high in sorted((self.a.regions.low[s], self.a.regions.high[s]) for s in bits(members)):
+            total += max(0, high - max(low, end))
+            end = max(end, high)
+        return total
 
-    def _together(self, groups: frozenset[int], size: dict[int, int], members: dict[int, int]) -> frozenset[int]:
+    def _together(self, sizes: dict[int, int], members: dict[int, int]) -> frozenset[int]:
         """Of groups that hold a value at one moment, some that hold one on the same path, with the largest sum found:
         results of different branches exclude each other."""
         chosen: list[int] = []
-        for group in sorted(groups, key=lambda g: (-size[g], g)):
+        for group in sorted(sizes, key=lambda g: (-sizes[g], g)):
             if all(self._clash(members[group], members[other]) for other in chosen):
                 chosen.append(group)
         return frozenset(chosen)
