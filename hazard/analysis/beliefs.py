@@ -94,7 +94,7 @@ class Believing:
             for atom in atoms_of(formula):
                 related |= users[atom]
             related.discard(number)
-            alone = not related and len(jumps[number]) == 1
+            alone = not related and len(jumps[number]) == 1 and self._renewed(jumps[number][0], number)
             if alone and (formula[0] == "atom" or _against_constant(formula) is not None):
                 continue  # met once in a call, related to nothing, either way possible: always free
             for position in jumps[number]:
@@ -108,6 +108,12 @@ class Believing:
                 self.interval[number] = mine
             else:
                 self.related[number] = tuple(sorted(related))
+
+    def _renewed(self, position: int, number: int) -> bool:
+        """Whether the predicate of a jump has a new value each time the jump is met in one call."""
+        flow = self.predicates.reaching.flow
+        around = flow.loops_of.get(flow.block_of[position], ())
+        return not around or around[-1] in self.loops[number]
 
     def sure(self, position: int) -> bool:
         """Whether the predicate of a jump is read intact on every path."""

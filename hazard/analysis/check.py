@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hazard.analysis.conflicts import Conflict, Decision, Kind, Place, Witness
@@ -154,6 +154,7 @@ class _Judge:
         self.searches = 0
         self._paths: Paths | None = None
         self._predicates: Predicates | None = None
+        self._runs: list[Replay] | None = None
         self._shown: dict[tuple[int, int], list[_Shown]] | None = None
         self.theory = Theory()
 
@@ -177,8 +178,7 @@ class _Judge:
             facts = self.reaching.reads.get((position, slot))
             if facts:
                 self._judge_read(position, slot, facts)
-        for collision in sorted(self.reaching.collisions, key=lambda c: (c.position, c.victim, c.writer)):
-            self._judge_collision(collision)
+        self._judge_collisions()
         from hazard.analysis.views import judge_views
 
         assumed = judge_views(self)
@@ -249,8 +249,9 @@ class _Judge:
         """What a few runs along different ways showed of each read, the shortest story of each pair first."""
         if self._shown is None:
             self._shown = {}
-            runs = explore(self.reaching, self.paths.believing)
-            for run in runs:
+            if self._runs is None:
+                self._runs = explore(self.reaching, self.paths.believing)
+            for run in self._runs:
                 told: set[tuple[int, int, int, int]] = set()
                 for seen in run.mismatches:
                     key = (seen.position, seen.slot, seen.expected[1], seen.seen[1])
@@ -439,16 +440,34 @@ class _Judge:
 
     # --- collisions ---------------------------------------------------------------------------------------------------
 
-    def _judge_collision(self, c: Collision) -> None:
+    def _judge_collisions(self) -> None:
+        """One conflict for each operand: the first that is certain, else the first."""
+        groups: dict[tuple[int, int], list[Collision]] = {}
+        for c in sorted(self.reaching.collisions, key=lambda c: (c.position, c.victim, c.writer, c.victim_object)):
+            groups.setdefault((c.position, c.victim), []).append(c)
+        for key, group in groups.items():
+            found = [conflict for c in group if (conflict := self._judge_collision(c)) is not None]
+            if found:
+                first = next((c for c in found if c.certain), found[0])
+                clobbers = tuple(dict.fromkeys(p for c in found for p in c.all_clobbers))
+                defines = tuple(dict.fromkeys(p for c in found for p in c.all_defines))
+                self.hazardous.add(key)
+                self.a.conflicts.append(replace(first, all_clobbers=clobbers, all_defines=defines))
+
+    def _judge_collision(self, c: Collision) -> Conflict | None:
         key = (c.position, c.victim)
         if c.quality == UNKNOWN:
             self.uncertain.add(key)
             self._reason(f"{self.describe(c.position)}: its effect on %{c.victim} is not known")
             self.a.doubts.setdefault(c.position, key)
-            return
+            return None
         facts = self.reaching.reads.get(key, set())
         objects = {f[0] for f in facts}
         writer_objects = self.reaching.writes.get((c.position, c.writer), set())
+        rows = c.writer in self.a.effects[c.position].appends
+        if rows and len(objects) <= 1 and len(writer_objects) == 1 and self._rows_miss(c):
+            self.a.proofs[key] = "rows"
+            return None
         if len(objects) > 1:
             answer = self.paths.to_object(c.position, c.victim, c.victim_object, facts)
         else:
@@ -459,35 +478,41 @@ class _Judge:
             else:
                 self.uncertain.add(key)
                 self._reason(f"{self.describe(c.position)}: too many paths to decide whether its operands overlap")
-            return
+            return None
         path = answer.paths[0]
         run, seen = None, None
         if self.replays < REPLAYS:
             self.replays += 1
             run = replay(self.reaching, self.paths.believing, path, c.position)
             seen = next((m for m in run.mismatches if m.position == c.position and m.slot == c.victim), None)
-        exact = c.quality == EXACT and path.exact and (len(writer_objects) == 1)
+        exact = (c.quality == EXACT or (rows and seen is not None)) and path.exact and (len(writer_objects) == 1)
         certain = exact and (run is None or (seen is not None and run.complete and run.followed))
         definer = min((f[1] for f in facts), default=FILL)
         if path.token.object == c.victim_object:
             definer = path.token.definer
         clobber = self.place(c.position, c.writer, c.writer_object, path.call)
         define = clobber if c.both_written else self.definition(definer, c.victim_object, c.victim, path.token.call)
-        approximations = ("sizes that are known at run time only",) if c.quality == APPROXIMATE else ()
-        self.hazardous.add(key)
-        self.a.conflicts.append(
-            Conflict(
-                Kind.COLLISION,
-                self.place(c.position, c.victim, c.victim_object, path.call),
-                define,
-                clobber,
-                (define,) if define else (),
-                (clobber,),
-                certain,
-                self.witness(run, path, seen, c.victim_object),
-                escaped=self._is_moved(c.victim),
-                approximations=approximations,
-            )
+        approximations = () if certain else ("which row is written",) if rows else ("sizes known at run time only",)
+        return Conflict(
+            Kind.COLLISION,
+            self.place(c.position, c.victim, c.victim_object, path.call),
+            define,
+            clobber,
+            (define,) if define else (),
+            (clobber,),
+            certain,
+            self.witness(run, path, seen, c.victim_object),
+            escaped=self._is_moved(c.victim),
+            approximations=approximations if c.quality != EXACT else (),
+        )
+
+    def _rows_miss(self, c: Collision) -> bool:
+        """Whether no row that a loop appends touches its operand: the runs know every row, and none of them met it."""
+        if self._runs is None:
+            self._runs = explore(self.reaching, self.paths.believing)
+        known = all(r.complete and not r.unknown_rows for r in self._runs)
+        return known and not any(
+            m.position == c.position and m.slot == c.victim for r in self._runs for m in r.mismatches
         )
 
     # --- what is not known --------------------------------------------------------------------------------------------

@@ -349,7 +349,8 @@ class _Search:
         if self.slot not in token.slots:
             return False
         if self.object is not None:
-            return token.object == self.object
+            regions = self.reaching.regions
+            return regions.region(token.object) == regions.region(self.object)
         if (token.definer, token.overwriter) in self.found or token.definer in self.reaching.undefined:
             return False
         return token.overwriter != INTACT

@@ -532,13 +532,13 @@ class Reaching:
         if not isinstance(step, Kernel) or len(effect.reads) != 1 or len(effect.writes) != 1:
             return False
         target, source = effect.writes[0], effect.reads[0]
-        if base_name(step.operator) not in PLAIN_COPIES or not self._same_elements(target, source):
+        if base_name(step.operator) not in PLAIN_COPIES or not self.same_elements(target, source):
             return False
         there = {self.regions.region(f[0]) for f in self._facts(state, target)}
         here = {self.regions.region(f[0]) for f in self._facts(state, source)}
         return len(there) == 1 and there == here
 
-    def _same_elements(self, target: int, source: int) -> bool:
+    def same_elements(self, target: int, source: int) -> bool:
         a, b = self.method.tensor(target), self.method.tensor(source)
         return a.dtype == b.dtype and a.nbytes == b.nbytes and (a.layout or ()) == (b.layout or ())
 
@@ -572,7 +572,7 @@ class Reaching:
     def _reads_all_first(self, position: int, effect: Effect, obj: int) -> bool:
         """Whether a kernel has read its operands, of one element each, before it writes its only result, of one."""
         step = self.flow.code[position]
-        if not isinstance(step, Kernel) or not effect.known or len(effect.writes) != 1 or effect.updates:
+        if not isinstance(step, Kernel) or not effect.known or len(effect.writes) + len(effect.updates) != 1:
             return False
         if base_name(step.operator) in COPY_FIRST:
             return False
@@ -583,7 +583,7 @@ class Reaching:
         self, position: int, victim: int, writer: int, victim_object: int, obj: int, kind: str, both: bool
     ) -> None:
         sure = self.regions.surely_overlap(victim_object, obj)
-        quality = UNKNOWN if kind == "may" else EXACT if sure else APPROXIMATE
+        quality = UNKNOWN if kind == "may" else EXACT if sure and kind != "append" else APPROXIMATE
         self.collisions.add(Collision(position, victim, writer, victim_object, obj, quality, both))
 
 

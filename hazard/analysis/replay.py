@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hazard.analysis.beliefs import Believing
-from hazard.analysis.operators import base_name
+from hazard.analysis.operators import PLAIN_COPIES, base_name
 from hazard.analysis.paths import Path
 from hazard.analysis.reaching import FILL, LOAD, Reaching
 from hazard.analysis.scalars import Number, constant_of, evaluate
@@ -53,6 +53,7 @@ class Replay:
     decisions: list[tuple[int, int, bool]] = field(default_factory=list)  # call, position of the jump, predicate held
     followed: bool = True
     complete: bool = True
+    unknown_rows: bool = False  # a row was appended at a place that is not known
 
 
 class _Memory:
@@ -110,6 +111,7 @@ class _Run:
         self.memory: dict[int, _Memory] = {}
         self.slots: dict[int, tuple[int, list[Piece]]] = {}  # object, expectation
         self.numbers: dict[int, Number | None] = {}
+        self.rows: dict[int, int] = {}  # rows of the object of a slot, where they have been appended
         self.result = Replay()
         self.plan: dict[int, deque[bool]] = {}
         for block, outcome in path.steps if path else ():
@@ -256,7 +258,15 @@ class _Run:
             self.collide(position)
         self.write(position)
         if effect.scalars and isinstance(step, Kernel):
-            self.numbers[step.args[-1]] = evaluate(self.method, step, self.number, self.reaching.roles.moved)
+            self.numbers[step.args[-1]] = self.value(step)
+
+    def value(self, step: Kernel) -> Number | None:
+        """The number that a call leaves in its last argument. The rows appended so far are a size that is known."""
+        if base_name(step.operator) == "sym_size" and self.method.is_tensor(step.args[0]):
+            rows = self.rows.get(self.object_of(step.args[0]))
+            if rows is not None and self.number(step.args[1]) == 0:
+                return rows
+        return evaluate(self.method, step, self.number, self.reaching.roles.moved)
 
     def collide(self, position: int) -> None:
         """Operands of one instruction that share bytes on this path."""
@@ -265,13 +275,38 @@ class _Run:
                 continue
             victim, writer = self.object_of(c.victim), self.object_of(c.writer)
             if (victim, writer) == (c.victim_object, c.writer_object):
-                low = max(self.regions.low[victim], self.regions.low[writer])
-                high = min(self.regions.high[victim], self.regions.high[writer])
+                first, end = self.written(position, c.writer, writer)
+                low = max(self.regions.low[victim], first)
+                high = min(self.regions.high[victim], end)
+                whole = (first, end) == (self.regions.low[victim], self.regions.high[victim])
+                if low >= high or (whole and c.writer in self.reaching.effects[position].appends):
+                    continue  # missed, or a row copied onto itself
                 tag: Tag = (self.call, position, c.writer)
                 decided = len(self.result.decisions)
                 seen = Seen(self.call, position, c.victim, victim, low, high, tag, tag, decided)
                 self.hits.add((self.call, position))
                 self.result.mismatches.append(seen)
+
+    def written(self, position: int, slot: int, obj: int) -> tuple[int, int]:
+        """The bytes that a position may write of an object: all of them, or the row that is appended."""
+        effect = self.reaching.effects[position]
+        low, high = self.regions.low[obj], self.regions.high[obj]
+        row = self.number(effect.row) if effect.row is not None and slot in effect.appends else None
+        if not isinstance(row, int):
+            return low, high
+        width = self.method.tensor(effect.reads[0]).nbytes
+        return low + row * width, min(low + (row + 1) * width, high)
+
+    def same_bytes(self, position: int) -> bool:
+        """Whether an instruction leaves the bytes of its result as they are, on this path."""
+        effect, step = self.reaching.effects[position], self.flow.code[position]
+        if self.reaching.copies_onto_itself(position):
+            return True
+        if not isinstance(step, Kernel) or base_name(step.operator) not in PLAIN_COPIES or len(effect.reads) != 1:
+            return False
+        target, source = self.object_of(effect.writes[0]), self.object_of(effect.reads[0])
+        same = self.regions.region(target) == self.regions.region(source)
+        return same and self.reaching.same_elements(target, source)
 
     def object_of(self, slot: int) -> int:
         return slot if slot in self.reaching.roles.views else self.entry(slot)[0]
@@ -330,7 +365,7 @@ class _Run:
 
     def write(self, position: int) -> None:
         effect, step = self.reaching.effects[position], self.flow.code[position]
-        same = self.reaching.copies_onto_itself(position)
+        same = self.same_bytes(position)
         for slot in effect.writes:
             if not self.method.is_tensor(slot):
                 continue
@@ -378,10 +413,12 @@ class _Run:
         tag: Tag = (self.call, position, slot)
         width = self.method.tensor(source).nbytes
         if not isinstance(row, int) or isinstance(row, bool):
+            self.result.unknown_rows = True
             self.update(position, slot)
             return
         first, end = low + row * width, min(low + (row + 1) * width, high)
         self.memory_of(space).write(first, end, tag)
+        self.rows[obj] = row + 1
         kept = [] if row == 0 else [(a, min(b, first), t) for a, b, t in expected if a < first]
         rest: list[Piece] = [(end, high, None)] if end < high else []
         self.slots[slot] = (obj, [*kept, (first, end, tag), *rest])
