@@ -2,8 +2,8 @@
 
 PYTEST_DONT_REWRITE: there is no assertion here that pytest should explain.
 
-This module is loaded whenever pytest starts, so it imports nothing but pytest; hazard's own modules are imported when the
-first program is checked, and executorch is watched for, not imported.
+This module is loaded whenever pytest starts, so it imports nothing but pytest; hazard's own modules are imported when
+the first program is checked, and executorch is watched for, not imported.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "hazard(select, ignore, reason, fail_on): which rules count for the programs of this test; ignore needs a reason",
+        "hazard(select, ignore, reason, fail_on): which rules count for the programs of this test, and why not all",
     )
     session = Session(config)
     config.stash[_SESSION] = session
@@ -221,7 +221,7 @@ class Session:
         from hazard.report import Options, render
 
         markup = self.config.get_terminal_writer().hasmarkup and not self.config.getoption("xmlpath", None)
-        return render("full", report, Options(color=markup, width=100))
+        return render("full", report, Options(color=markup))
 
     def settle(self, item: pytest.Item) -> str:
         """Checks all programs made since the last time; the text of those that do not pass, or nothing."""
@@ -251,8 +251,8 @@ class Session:
             sys.meta_path.insert(0, self._finder)
 
     def unwatch(self) -> None:
-        if self._finder in sys.meta_path:
-            sys.meta_path.remove(self._finder)  # type: ignore[arg-type]
+        if self._finder is not None and self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
         if self._restore is not None:
             self._restore()
             self._restore = None
@@ -304,7 +304,7 @@ class Session:
         if call.excinfo is not None and self.pending and call.when != "setup":
             # The test has failed for a reason of its own; its programs are told beside it.
             if text := self.settle(item):
-                item.add_report_section(call.when or "call", "hazard", text)
+                item.add_report_section(call.when, "hazard", text)
         report = yield
         if report.failed and call.excinfo is not None and _is_hazard_error(call.excinfo.value):
             report.longrepr = self.text(call.excinfo.value.report)  # type: ignore[attr-defined]
@@ -343,7 +343,7 @@ class _Finder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if name != WATCHED:
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module

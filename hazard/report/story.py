@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hazard.program import Move, Origin
+from hazard.report.places import relative
 from hazard.report.terminal import clean
 from hazard.rule import Finding, value_word
 
@@ -89,7 +90,8 @@ def source_of(origin: Origin | None) -> str | None:
     """``model.py:41 in forward`` where the origin is known."""
     if origin is None or origin.file is None:
         return None
-    text = origin.file if origin.line is None else f"{origin.file}:{origin.line}"
+    path = relative(origin.file)
+    text = path if origin.line is None else f"{path}:{origin.line}"
     if origin.function:
         text += f" in {origin.function}"
     return clean(text)
@@ -288,9 +290,13 @@ class _Teller:
         f = self.f
         told = []
         for role, place in (("defined", f.define), ("overwritten", f.clobber), ("read", f.use)):
-            source = source_of(place.origin) if place is not None else None
-            if source:
+            origin = place.origin if place is not None else None
+            if source := source_of(origin):
                 told.append(f"{role} at {source}")
+            # Programs made from graphs number more instructions than are emitted.
+            if place is not None and origin is not None and origin.index not in (None, place.instruction):
+                first = told.pop() if source else role
+                told.append(f"{first}, instruction {origin.index} of the emitted program")
         return told
 
 
