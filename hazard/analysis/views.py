@@ -116,7 +116,7 @@ class _View:
                     None,
                     (),
                     (),
-                    path.exact,
+                    path.exact and judge._handed_on(position) is None,
                     judge.witness(None, path, None, self.view),
                     view=True,
                     moved_region=self.on_moved,
