@@ -45,19 +45,23 @@ def lower(experiment: Experiment) -> tuple[EdgeProgramManager, ExecutorchBackend
     torch._dynamo.reset()
     options = experiment.options
     if methods := options.get("methods"):
-        modules = [module for module, _ in methods.values()]
         captured = {name: _capture(module, inputs) for name, (module, inputs) in methods.items()}
     else:
-        modules = [experiment.module]
         captured = _capture(experiment.module, experiment.example_inputs or (), experiment.dynamic_shapes)
     edge = _to_edge(captured, options)
-    planning = options.get("mpp", {})
-    config = ExecutorchBackendConfig(
+    return edge, planning(experiment)
+
+
+def planning(experiment: Experiment) -> ExecutorchBackendConfig:
+    """How the experiment wants its edge program to be planned."""
+    options = experiment.options
+    modules = [module for module, _ in options["methods"].values()] if options.get("methods") else [experiment.module]
+    planner = options.get("mpp", {})
+    return ExecutorchBackendConfig(
         passes=[*_initialisation(modules, options), *options.get("passes", [])],
-        memory_planning_pass=MemoryPlanningPass(**planning) if isinstance(planning, dict) else planning,
+        memory_planning_pass=MemoryPlanningPass(**planner) if isinstance(planner, dict) else planner,
         **options.get("ebc", {}),
     )
-    return edge, config
 
 
 def _capture(module: Any, inputs: tuple[Any, ...], dynamic_shapes: Any = None) -> ExportedProgram:

@@ -2,10 +2,10 @@
 
     python -m tests.fuzz --seeds 0:1000 --budget 600 --out fuzz-results
 
-Makes a model for each seed, exports it with the installed ExecuTorch, checks it, and runs it in sequences of calls
-beside eager and beside a twin that never reuses memory. One line of ``results.jsonl`` for each seed; seeds that have
-one are not run again. ``models/`` holds each model's source (``python -m tests.fuzz.judge FILE`` repeats one),
-``programs/`` what was exported for those where analysis and runtime do not agree.
+Makes a model for each seed, lowers it with the installed ExecuTorch, plans it in several ways, checks each program, and
+runs it in sequences of calls beside eager and beside a twin that never reuses memory. One line of ``results.jsonl`` for
+each program; seeds that have one are not run again. ``models/`` holds each model's source (``python -m tests.fuzz.judge
+FILE`` repeats one), ``programs/`` what was exported where analysis and runtime do not agree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from select import select
 from typing import Any
 
 #: A fresh process after so many models: what torch remembers of each adds up.
-MODELS_PER_PROCESS = 60
+MODELS_PER_PROCESS = 100
 
 #: Seconds that one model may take, its share of the start of the process included.
 PATIENCE = 180.0
@@ -49,12 +49,14 @@ def main() -> int:
     known = set() if arguments.again else {r["seed"] for r in read(results)}
     stop = time.monotonic() + arguments.budget
     with results.open("a") as file:
-        for record in _judged([s for s in seeds if s not in known], out, stop):
+        todo = [s for s in seeds if s not in known]
+        for record in (r for records in _judged(todo, out, stop) for r in records):
             file.write(json.dumps(record) + "\n")
             file.flush()
             kinds = (record["kind"], record.get("graph_kind", ""))
             if set(kinds) & set(ALARMING) or record["status"] in ("crash", "timeout", "check-error", "twin-error"):
-                print(f"seed {record['seed']}: {record['status']} {' / '.join(kinds)} {record['detail']}", flush=True)
+                name = f"{record['seed']}/{record['variant']}"
+                print(f"seed {name}: {record['status']} {' / '.join(kinds)} {record['detail']}", flush=True)
     records = [r for r in latest(results) if r["seed"] in seeds]
     failed = 0
     for name, key in (("program files", "kind"), ("graphs", "graph_kind")):
@@ -78,8 +80,8 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def latest(path: Path) -> list[dict[str, Any]]:
-    """The last result of each seed."""
-    return list({r["seed"]: r for r in read(path)}.values())
+    """The last result of each program."""
+    return list({(r["seed"], r["variant"]): r for r in read(path)}.values())
 
 
 def _judged(seeds: list[int], out: Path, stop: float) -> Any:
@@ -109,7 +111,8 @@ def _judged(seeds: list[int], out: Path, stop: float) -> Any:
                 yield json.loads(line)
                 continue
             code = worker.poll()
-            yield {"seed": seed, "status": "crash" if code is not None else "timeout", "kind": "", "detail": str(code)}
+            status = "crash" if code is not None else "timeout"
+            yield [{"seed": seed, "variant": 0, "status": status, "kind": "", "detail": str(code)}]
             _end(worker)
             worker = None
     finally:

@@ -33,6 +33,9 @@ COMPOSED = [
     "torch.logical_xor($p, $q)",
 ]
 STATE = ["$b.copy_($a)", "$b.copy_($a)", "$b.add_($a)", "$b.mul_(-1)", "$b.sub_(1)", "$b.copy_($a.clamp(-50, 50))"]
+#: Plans of one model: lowering it costs much more than planning it once more.
+VARIANTS = 3
+
 DTYPES = ["torch.float32"] * 8 + ["torch.float64", "torch.int64"]
 
 
@@ -64,7 +67,7 @@ class _Generator:
         return [names[len(names) - 1 - place], list(shape)]
 
     def shape(self, values: dict[str, Shape]) -> Shape:
-        return self.rng.choice([s for s in values.values()])
+        return self.rng.choice(list(values.values()))
 
     # --- blocks
 
@@ -342,12 +345,21 @@ def generate(seed: int) -> Json:
     ]
     for method in methods:
         _prune(method)
+    dtype = rng.choice(DTYPES)
+    xnnpack = not dynamic and dtype == "torch.float32" and rng.random() < 0.08
+    stateful = any(m["buffers"] for m in methods)
+    variants: list[Json] = [{}] if rng.random() < 0.7 else []
+    while len(variants) < VARIANTS:
+        options = _options(rng, several, stateful)
+        if options not in variants:
+            variants.append(options)
     return {
         "name": f"seed {seed}",
         "seed": seed,
-        "dtype": rng.choice(DTYPES),
+        "dtype": dtype,
         "methods": methods,
-        "options": _options(rng, several, any(m["buffers"] for m in methods)),
+        "xnnpack": xnnpack,
+        "variants": variants,
     }
 
 
@@ -394,7 +406,7 @@ def _options(rng: random.Random, several: bool, stateful: bool) -> Json:
     mpp: dict[str, str] = {}
     ebc: dict[str, str] = {}
     options: dict[str, Any] = {}
-    if rng.random() < 0.25:
+    if rng.random() < 0.3:
         mpp["memory_planning_algo"] = rng.choice(
             [
                 "MemoryPlanningAlgorithmSuite([naive])",
@@ -403,24 +415,24 @@ def _options(rng: random.Random, several: bool, stateful: bool) -> Json:
                 "MemoryPlanningAlgorithmSuite([functools.partial(greedy, allow_overlapping_allocations=False)])",
             ]
         )
-    if rng.random() < 0.15:
+    if rng.random() < 0.2:
         mpp["alloc_graph_input"] = "False"
-    if rng.random() < 0.15:
+    if rng.random() < 0.2:
         mpp["alloc_graph_output"] = "False"
-    if rng.random() < 0.15:
-        mpp["alignment"] = rng.choice(["4", "8", "64"])
+    if rng.random() < 0.2:
+        mpp["alignment"] = rng.choice(["8", "64", "256"])
     if several and stateful and rng.random() < 0.4:
         mpp["share_mutable_buffers"] = "True"
-    if rng.random() < 0.12:
+    if rng.random() < 0.15:
         ebc["remove_view_copy"] = "False"
-    if rng.random() < 0.2:
+    if rng.random() < 0.25:
         ebc["run_reinplace_pass"] = "True"
-    if rng.random() < 0.04:
+    if rng.random() < 0.05:
         options["passes"] = "[RemoveClones()]"
-    if rng.random() < 0.04:
+    elif rng.random() < 0.05:
         options["passes"] = f"[ShareFirstArgument({rng.choice(['neg', 'add', 'abs'])!r}, {{0: 0, 1: 0}})]"
-    if rng.random() < 0.1:
+    if stateful and rng.random() < 0.1:
         options["init"] = "False"
     if several and rng.random() < 0.5:
         options["preload"] = "True"
-    return {"mpp": mpp, "ebc": ebc, **options}
+    return {k: v for k, v in {"mpp": mpp, "ebc": ebc, **options}.items() if v}

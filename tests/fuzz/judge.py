@@ -18,7 +18,7 @@ import hazard
 from corpus import runner
 from corpus.experiment import Experiment
 from hazard.confirm.twin import make_twin
-from hazard.pipeline import edge_signatures, from_manager
+from hazard.pipeline import _copied, edge_signatures, from_manager
 from tests import shadow
 
 #: Relative and absolute tolerance against eager; the twin is compared bit by bit.
@@ -40,6 +40,7 @@ class Outcome:
     """
 
     seed: int | None = None
+    variant: int = 0
     status: str = "ok"
     kind: str = ""
     detail: str = ""
@@ -59,40 +60,57 @@ class Outcome:
     data: bytes = b""
 
 def build_module(text: str, name: str) -> ModuleType:
-    """A module of the given source. It is registered, because dynamo imports the modules of nested functions by name."""
+    """A module of the given source. It is registered: dynamo imports the modules of nested functions by name."""
     module = ModuleType(name)
     sys.modules[name] = module
     exec(compile(text, f"{name}.py", "exec"), module.__dict__)
     return module
 
 
-def judge(text: str, name: str, seed: int | None = None) -> Outcome:
-    """Exports the model of the given source, checks it, and runs it."""
-    outcome = Outcome(seed)
+def judge(text: str, name: str, seed: int | None = None) -> list[Outcome]:
+    """Lowers the model of the given source, and checks and runs it with each of its variants of planning."""
     module = build_module(text, name)
-    started = time.perf_counter()
-
-    def lap(what: str) -> None:
-        nonlocal started
-        now = time.perf_counter()
-        outcome.seconds[what] = round(now - started, 3)
-        started = now
-
+    watch = _Watch()
+    outcomes = [Outcome(seed, variant) for variant in range(len(module.VARIANTS))]
     try:
-        edge, config = runner.lower(module.build())
+        edge, _ = runner.lower(module.build())
+    except Exception as error:
+        return [_failed(o, "export-error", error) for o in outcomes]
+    watch.lap(outcomes[0], "lower")
+    for outcome in outcomes:
+        last = outcome is outcomes[-1]
+        _judge_variant(outcome, module, edge if last else _copied(edge), watch)
+    sys.modules.pop(name, None)
+    return outcomes
+
+
+class _Watch:
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+
+    def lap(self, outcome: Outcome, what: str) -> None:
+        now = time.perf_counter()
+        outcome.seconds[what] = round(now - self.started, 3)
+        self.started = now
+
+
+def _judge_variant(outcome: Outcome, module: ModuleType, edge: Any, watch: _Watch) -> None:
+    try:
         signatures = edge_signatures(edge)
-        manager = edge.to_executorch(config)
+        manager = edge.to_executorch(runner.planning(module.build(outcome.variant)))
         outcome.data = bytes(manager.buffer)
     except Exception as error:
-        return _failed(outcome, "export-error", error)
-    lap("export")
+        _failed(outcome, "export-error", error)
+        return
+    watch.lap(outcome, "plan")
     try:
         report = hazard.check(outcome.data)
-        lap("check")
+        watch.lap(outcome, "check")
         graph_report = hazard.check(from_manager(manager, signatures))
     except Exception as error:
-        return _failed(outcome, "check-error", error)
-    lap("graph-check")
+        _failed(outcome, "check-error", error)
+        return
+    watch.lap(outcome, "graph-check")
     outcome.verdict, outcome.assumptions, outcome.reasons, outcome.findings = _summary(report)
     summary = _summary(graph_report)
     outcome.graph_verdict, outcome.graph_assumptions, outcome.graph_reasons, outcome.graph_findings = summary
@@ -102,14 +120,14 @@ def judge(text: str, name: str, seed: int | None = None) -> Outcome:
         if twins[0].orphans:
             twins.append(make_twin(outcome.data, analyses, pattern=1))
     except Exception as error:
-        return _failed(outcome, "twin-error", error)
-    lap("twin")
+        _failed(outcome, "twin-error", error)
+        return
+    watch.lap(outcome, "twin")
     _run(outcome, module, [t.data for t in twins])
-    lap("run")
+    watch.lap(outcome, "run")
     if outcome.status == "ok":
         _classify(outcome, report, graph_report)
-        lap("classify")
-    return outcome
+        watch.lap(outcome, "classify")
 
 
 def _summary(report: Any) -> tuple[str, list[str], list[str], list[tuple[str, str, str]]]:
@@ -212,11 +230,11 @@ def _cloned(values: Any) -> list[Any]:
 
 
 def _run(outcome: Outcome, module: ModuleType, twins: list[bytes]) -> None:
-    built: Experiment = module.build()
+    built: Experiment = module.build(outcome.variant)
     methods = list(built.options.get("methods", {"forward": None}))
     twin_faults = []
     for index in range(len(built.sequences)):
-        experiment: Experiment = module.build()
+        experiment: Experiment = module.build(outcome.variant)
         given = experiment.options.get("methods")
         eager = {n: m.eval() for n, (m, _) in given.items()} if given else {"forward": experiment.module.eval()}
         preload = bool(experiment.options.get("preload"))
@@ -299,6 +317,6 @@ if __name__ == "__main__":
     from pathlib import Path
 
     for path in sys.argv[1:]:
-        found = judge(Path(path).read_text(), Path(path).stem)
-        found.data = b""
-        print(found)
+        for found in judge(Path(path).read_text(), Path(path).stem):
+            found.data = b""
+            print(found)

@@ -15,7 +15,7 @@ Json = Any
 Shape = tuple[Any, ...]  # of ints, and "n" for the dynamic size
 
 
-class InvalidRecipe(Exception):
+class RecipeError(Exception):
     """A reference has nothing to stand for it, or a branch has nothing that it may return."""
 
 
@@ -47,14 +47,14 @@ class Scope:
         for other, own in self.buffers.items():
             if own == shape:
                 return f"self.{other}"
-        raise InvalidRecipe(f"nothing of shape {shape}")
+        raise RecipeError(f"nothing of shape {shape}")
 
     def predicate(self, name: str) -> str:
         if name in self.predicates:
             return name
         if self.predicates:
             return self.predicates[-1]
-        raise InvalidRecipe("no predicate")
+        raise RecipeError("no predicate")
 
     def storage(self, name: str) -> str:
         while name in self.base:
@@ -156,7 +156,7 @@ class _Writer:
 
     def _set(self, s: Json, scope: Scope, depth: int) -> None:
         if s["buf"] not in scope.buffers:
-            raise InvalidRecipe("no such buffer")
+            raise RecipeError("no such buffer")
         text = s["op"].replace("$b", f"self.{s['buf']}")
         if "a" in s:
             text = text.replace("$a", scope.resolve(s["a"]))
@@ -166,7 +166,8 @@ class _Writer:
 def source(recipe: Json, sequences: str | None = None) -> str:
     """The module of Python source that a recipe stands for: ``Model`` classes and ``build()``, as in the corpus.
 
-    ``sequences`` is an expression for the calls; by default they are made at random from the seed. Raises InvalidRecipe.
+    ``build`` takes the index of a variant: planner options, of which a recipe has several. ``sequences`` is an
+    expression for the calls; by default they are made at random from the seed. Raises RecipeError.
     """
     lines = [
         f'"""A random model ({recipe["name"]})."""',
@@ -217,27 +218,34 @@ def _class(name: str, method: Json, recipe: Json) -> list[str]:
         if found not in results:
             results.append(found)
     if not results:
-        raise InvalidRecipe("no outputs")
+        raise RecipeError("no outputs")
     writer.put(2, f"return {', '.join(results)}")
     return writer.lines
 
 
+def _options(options: Json) -> str:
+    """One variant as an expression: options are kept as expressions themselves."""
+    parts = []
+    for key, value in options.items():
+        text = value if isinstance(value, str) else "{" + ", ".join(f"{k!r}: {v}" for k, v in value.items()) + "}"
+        parts.append(f"{key!r}: {text}")
+    return "{" + ", ".join(parts) + "}"
+
+
 def _build(recipe: Json, sequences: str | None) -> list[str]:
-    methods, options = recipe["methods"], dict(recipe["options"])
+    methods = recipe["methods"]
     inputs = [[(kind, tuple(shape)) for kind, shape, _ in m["inputs"]] for m in methods]
     names = ["forward", "other"]
-    lines = [f"INPUTS = {inputs!r}", "", "", "def build():", "    options = {"]
-    for group in ("mpp", "ebc"):
-        if given := options.pop(group, None):
-            lines.append(f"        {group!r}: {{{', '.join(f'{k!r}: {v}' for k, v in given.items())}}},")
-    for key, value in options.items():
-        lines.append(f"        {key!r}: {value},")
+    lines = [f"INPUTS = {inputs!r}", "VARIANTS = ["]
+    lines += [f"    {_options(options)}," for options in recipe["variants"]]
+    lines += ["]", "", "", "def build(variant=0):", "    options = dict(VARIANTS[variant])"]
+    if recipe.get("xnnpack"):
+        lines.append('    options["xnnpack"] = True')
     if len(methods) > 1:
-        given_methods = ", ".join(
+        given = ", ".join(
             f'"{names[i]}": (Model{i or ""}(), example(INPUTS[{i}], {recipe["dtype"]}))' for i in range(len(methods))
         )
-        lines.append(f"        'methods': {{{given_methods}}},")
-    lines.append("    }")
+        lines.append(f'    options["methods"] = {{{given}}}')
     shown = sequences or f"calls({recipe['seed']}, INPUTS, {recipe['dtype']}, {names[: len(methods)]!r})"
     lines.append("    return Experiment(")
     if len(methods) == 1:

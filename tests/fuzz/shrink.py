@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.recipe import InvalidRecipe, Json, source
+from tests.fuzz.recipe import Json, RecipeError, source
 
 Holds = Callable[[Json], bool]
 
@@ -45,12 +45,15 @@ def _smaller(recipe: Json) -> Iterator[Json]:
     if len(recipe["methods"]) > 1:
         for m in range(len(recipe["methods"])):
             yield _edited(recipe, lambda r, m=m: r["methods"].pop(1 - m))
-    for key, value in recipe["options"].items():
+    options = recipe["variants"][0]
+    for key, value in options.items():
         if isinstance(value, dict):
             for name in value:
-                yield _edited(recipe, lambda r, key=key, name=name: r["options"][key].pop(name))
+                yield _edited(recipe, lambda r, key=key, name=name: r["variants"][0][key].pop(name))
         else:
-            yield _edited(recipe, lambda r, key=key: r["options"].pop(key))
+            yield _edited(recipe, lambda r, key=key: r["variants"][0].pop(key))
+    if recipe.get("xnnpack"):
+        yield _edited(recipe, lambda r: r.update(xnnpack=False))
     for path in _lists(recipe):
         items = _at(recipe, path)
         for i in reversed(range(len(items))):
@@ -131,6 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", type=Path, help="a recipe that the fuzzer has written (models/seed_*.json)")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--variant", type=int, default=0, help="which of its ways of planning")
     parser.add_argument("--budget", type=float, default=300.0, metavar="SECONDS")
     arguments = parser.parse_args()
     from tests.fuzz.worker import quiet
@@ -145,13 +149,12 @@ def main() -> int:
         count += 1
         try:
             text = source(recipe)
-        except InvalidRecipe:
+        except RecipeError:
             return None
-        found = judge(text, f"candidate_{count}", recipe["seed"])
-        sys.modules.pop(f"candidate_{count}", None)
-        return found
+        return judge(text, f"candidate_{count}", recipe["seed"])[0]
 
     recipe = json.loads(arguments.recipe.read_text())
+    recipe["variants"] = [recipe["variants"][arguments.variant]]
     start = judged(recipe)
     # Only what is wrong must remain: a change from a false alarm to agreement would be another case.
     alarming = ("missed", "unseen", "false-alarm", "unconfirmed", "twin-fault")

@@ -44,13 +44,15 @@ def main() -> None:
         model.write_text(text)
         # Seeds mean something else when the generator changes; recipes do not.
         model.with_suffix(".json").write_text(json.dumps(recipe))
-        outcome = judge(text, model.stem, seed)
-        if outcome.data and not {outcome.kind, outcome.graph_kind} <= {"agree-clean", "agree-hazard"}:
-            (folder / "programs").mkdir(exist_ok=True)
-            (folder / "programs" / f"seed_{seed:06}.pte").write_bytes(outcome.data)
-        record = dataclasses.asdict(outcome)
-        del record["data"]
-        answers.write(json.dumps(record) + "\n")
+        records = []
+        for outcome in judge(text, model.stem, seed):
+            if outcome.data and not {outcome.kind, outcome.graph_kind} <= {"agree-clean", "agree-hazard"}:
+                (folder / "programs").mkdir(exist_ok=True)
+                (folder / "programs" / f"seed_{seed:06}_{outcome.variant}.pte").write_bytes(outcome.data)
+            record = dataclasses.asdict(outcome)
+            del record["data"]
+            records.append(record)
+        answers.write(json.dumps(records) + "\n")
         answers.flush()
 
 
