@@ -102,7 +102,12 @@ class PlannedGraph:
 
 
 def program_from_graphs(
-    graphs: Any, signature: Any = None, name: str = "forward", *, constant_methods: Mapping[str, Any] | None = None
+    graphs: Any,
+    signature: Any = None,
+    name: str = "forward",
+    *,
+    constant_methods: Mapping[str, Any] | None = None,
+    specs: dict[str, dict[int, Any]] | None = None,
 ) -> Program:
     """The program that planned graphs describe, with the graphs' own meaning.
 
@@ -110,6 +115,7 @@ def program_from_graphs(
     mapping from method names to these. ``signature`` is a copy of the *edge* program's export signature that was taken
     before ``to_executorch``, which rewrites it; for a ``GraphModule`` the signature that it was planned with. With a
     mapping of graphs it is a mapping, too. ``constant_methods`` maps names to what methods without code return.
+    ``specs`` is filled with the tensor spec of each slot that has one, by method.
 
     Raises InputError where a graph holds something that cannot be modelled.
     """
@@ -119,7 +125,10 @@ def program_from_graphs(
     written = []
     for method in sorted(methods):
         planned = _as_planned(methods[method], signatures.get(method), method)
-        written.append(_MethodWriter(method, planned, shared).build())
+        writer = _MethodWriter(method, planned, shared)
+        written.append(writer.build())
+        if specs is not None:
+            specs[method] = dict(writer.spec_of)
     # The emitter writes constants after all graphs.
     for method, value in (constant_methods or {}).items():
         written.append(_constant_method(method, value, shared))
@@ -703,6 +712,7 @@ class _MethodWriter:
                 ref = next(arguments)
                 if ref is None:
                     ref = self.entry(self.tensor(node.meta.get("spec"), node.name))
+                    self.spec_of[ref.index] = node.meta.get("spec")
                     self.defined.add(ref.index)
                     made.append(ref)
                     if self._has_no_memory(node.meta.get("spec")):

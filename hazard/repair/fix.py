@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from hazard.analysis.conflicts import Conflict, Kind
@@ -12,7 +12,7 @@ from hazard.analysis.effects import Declaration
 from hazard.api import ProgramReport, check_program
 from hazard.hosts import RELEASED, Host
 from hazard.program import DelegateCall, InputError, Program, Tensor
-from hazard.repair.interference import Demand, Intrusion, demand, intrusions, without_lookalikes
+from hazard.repair.interference import Bond, Demand, Intrusion, demand, intrusions, without_lookalikes
 from hazard.repair.placement import ArenaPlan, Placement, place, placed_program
 from hazard.repair.write import Plan, write_plan
 from hazard.rule import all_rules, site_word
@@ -81,14 +81,19 @@ def repair_program(
     path: str = "<program>",
     effects: Mapping[str, Declaration] | None = None,
     hosts: tuple[Host, ...] = RELEASED,
+    *,
+    bonds: Mapping[int, Sequence[Bond]] | None = None,
+    alignment: int | None = None,
 ) -> Repair:
     """Plans ``program`` anew and checks the result with all rules, on the given hosts.
+
+    ``bonds`` and ``alignment`` (bytes) are those of `hazard.repair.interference.demand`.
 
     Where the program was free of hazards, an arena that would not become smaller stays as it was.
     """
     rules = all_rules()
     before = check_program(program, path, None, rules, effects, hosts)
-    demanded = demand(program, [m.analysis for m in before.methods])
+    demanded = demand(program, [m.analysis for m in before.methods], bonds, alignment)
     intruding = intrusions(demanded)
     sound = before.verdict == "proved" and not intruding
     delegates = any(isinstance(i, DelegateCall) for m in program.methods for _, _, i in m.instructions())
@@ -100,7 +105,7 @@ def repair_program(
             placement, kept = _keep_smaller(demanded, placement)
         fixed = placed_program(program, placement)
         after = check_program(fixed, path, None, rules, effects, hosts)
-        left = intrusions(demand(fixed, [m.analysis for m in after.methods]))
+        left = intrusions(demand(fixed, [m.analysis for m in after.methods], bonds, alignment))
         assumptions = [a for m in after.methods for a in m.assumptions]
         refusals = _refusals(after, left, demanded)
         repair = Repair(before, after, fixed, placement, intruding, refusals, assumptions, kept)

@@ -10,7 +10,7 @@ what makes the whole question cheap.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import Final
@@ -75,9 +75,11 @@ class Lives:
     unexplained: list[int]
 
 
-def lives(analysis: MethodAnalysis) -> Lives:
-    """The interference of one method."""
-    return _Lives(analysis).run()
+def lives(analysis: MethodAnalysis, bonds: Iterable[Bond] = ()) -> Lives:
+    """The interference of one method; ``bonds`` are those that its origin knows of besides."""
+    found = _Lives(analysis).run()
+    found.bonds.extend(b for b in bonds if found.objects >> b.first & 1 and found.objects >> b.second & 1)
+    return found
 
 
 class _Lives:
@@ -105,6 +107,7 @@ class _Lives:
         self._staging()
         self._bind_views()
         self._bind_initial()
+        self._bind_storage()
         self._bind_aliases()
         self._bind_unknown()
         passing = ~persistent
@@ -374,6 +377,13 @@ class _Lives:
                 first = entries.setdefault((self.regions.region(slot), value.initial), slot)
                 self._bind(first, slot, "state")
 
+    def _bind_storage(self) -> None:
+        """Storage that a graph asked to lie within another tensor's."""
+        for slot in bits(self.objects):
+            value = self.method.tensor(slot)
+            if value.base is not None and self.objects >> value.base & 1:
+                self.bonds.append(Bond(value.base, slot, value.base_offset, "storage"))
+
     def _bind_aliases(self) -> None:
         """What a graph calls an alias, with bytes of its own, lies on the bytes of everything it can be."""
         for b in self.flow.order:
@@ -467,9 +477,20 @@ def plan_alignment(program: Program) -> int:
     return min(common & -common, DELEGATE_ALIGNMENT)
 
 
-def demand(program: Program, analyses: Sequence[MethodAnalysis]) -> Demand:
-    """What a plan of ``program`` has to satisfy; ``analyses`` are those of its methods, in order."""
-    return _Demand(program, [lives(a) for a in analyses]).run()
+def demand(
+    program: Program,
+    analyses: Sequence[MethodAnalysis],
+    bonds: Mapping[int, Sequence[Bond]] | None = None,
+    alignment: int | None = None,
+) -> Demand:
+    """What a plan of ``program`` has to satisfy; ``analyses`` are those of its methods, in order.
+
+    ``bonds``: who moves together besides what the analysis tells, by method index. ``alignment`` in bytes; that of the
+    plan if left out.
+    """
+    known = bonds or {}
+    found = [lives(a, known.get(m, ())) for m, a in enumerate(analyses)]
+    return _Demand(program, found).run(alignment or plan_alignment(program))
 
 
 class _Demand:
@@ -478,8 +499,7 @@ class _Demand:
         self.lives = all_lives
         self.parent: dict[Key, tuple[Key, int]] = {}
 
-    def run(self) -> Demand:
-        alignment = plan_alignment(self.program)
+    def run(self, alignment: int) -> Demand:
         for m, found in enumerate(self.lives):
             for bond in found.bonds:
                 self._unite((m, bond.first), (m, bond.second), bond.distance)
