@@ -14,6 +14,7 @@ from hazard.hosts import LOADS, NAMES
 from hazard.report import FORMATS
 
 if TYPE_CHECKING:
+    from hazard.api import ProgramReport
     from hazard.program import Program
 
 EXIT_CODES = """\b
@@ -217,6 +218,37 @@ def baseline_prune(ctx: click.Context, /, targets: tuple[str, ...], file: str | 
 
 @app.command(
     cls=Command,
+    short_help="Runs a program and shows which findings the runtime confirms.",
+    epilog=EXIT_CODES,
+    examples="""
+    hazard confirm model.pte
+    hazard confirm model.pte --inputs calls.pt --budget 60
+    """,
+)
+@click.argument("file")
+@option("--inputs", heading=INPUTS, metavar="FILE.pt", default=None,
+        help="Calls to make, written by torch.save: a list of inputs, a list of such calls, or a dict of them by method."
+        "  [default: made up from the program]")
+@option("--seed", heading=INPUTS, type=int, default=0, show_default=True, help="Of the inputs that are made up.")
+@option("--budget", heading=INPUTS, type=click.FloatRange(min=0), default=30.0, show_default=True, metavar="SECONDS",
+        help="Time for running; loading torch comes on top.")
+@option("--reproducers", heading=OUTPUT, metavar="FOLDER", default=".", type=click.Path(exists=True, file_okay=False),
+        help="Where the scripts that show wrong results are written.  [default: here]")
+@option("-q", "--quiet", heading=OUTPUT, is_flag=True, help="No progress, no counts.")
+@color_option
+@click.pass_context
+def confirm(ctx: click.Context, /, file: str, inputs: str | None, seed: int, budget: float, reproducers: str,
+            quiet: bool, color: str) -> None:  # fmt: skip
+    """Runs a program under ExecuTorch beside a twin of itself that never reuses memory, and says for each finding
+    whether it was confirmed, with inputs, call, output and both values; a script that repeats it is written. Needs
+    torch and executorch."""
+    from hazard.cli.confirming import run_confirm
+
+    ctx.exit(run_confirm(file, inputs, budget, seed, reproducers, _color(color), quiet))
+
+
+@app.command(
+    cls=Command,
     short_help="Compares the findings of two programs.",
     epilog=EXIT_CODES,
     examples="""
@@ -251,19 +283,81 @@ def _program(target: str) -> Program:
     return source if isinstance(source, Program) else load_file(source)
 
 
-@app.command(cls=Command, short_help="Prints a program as text.", examples="hazard dump model.pte > model.hir")
+@app.command(
+    cls=Command,
+    short_help="Prints a program as text.",
+    examples="""
+    hazard dump model.pte > model.hir
+    hazard dump model.pte --annotate
+    hazard dump model.pte --around 12
+    """,
+)
 @click.argument("file")
+@option("--annotate", heading=OUTPUT, is_flag=True,
+        help="For people: branches and loops indented, bytes, live tensors, source lines, hazards.")  # fmt: skip
+@option("--around", heading=OUTPUT, type=click.IntRange(min=0), metavar="N", help="Annotated, around instruction N.")
+@option("--method", heading=OUTPUT, metavar="NAME", help="One method; annotated only.")
 @option("-o", "--output", heading=OUTPUT, metavar="FILE", help="Where to write; the standard output if left out.")
-def dump(file: str, output: str | None) -> None:
-    """Prints a program as text (.hir): all that the analysis looks at, no weights."""
-    from hazard.files import write_text
-    from hazard.text import print_program
+@color_option
+def dump(
+    file: str, annotate: bool, around: int | None, method: str | None, output: str | None, color: str
+) -> None:
+    """Prints a program as text (.hir): all that the analysis looks at, no weights. It can be checked and dumped again
+    like the program itself; what --annotate prints is for reading only."""
+    if annotate or around is not None:
+        from hazard.report import annotate as listing
+        from hazard.report.terminal import wants_color
 
-    text = print_program(_program(file))
-    if output:
-        write_text(output, text)
+        colored = wants_color(False if output else _color(color))
+        _deliver(listing.annotate(_checked(file), colored, method, around), output)
     else:
+        if method is not None:
+            raise click.UsageError("--method goes with --annotate or --around")
+        from hazard.text import print_program
+
+        _deliver(print_program(_program(file)), output)
+
+
+@app.command(
+    cls=Command,
+    short_help="Tells the life of one value.",
+    examples="""
+    hazard trace model.pte --value %9
+    hazard trace model.pte --value b_cache
+    hazard trace model.pte --value 1
+    """,
+)
+@click.argument("file")
+@option("--value", heading=INPUTS, required=True, metavar="NAME",
+        help="A slot (%9), a name in the model, or the number of a finding whose value it is.")  # fmt: skip
+@option("--method", heading=INPUTS, metavar="NAME", help="One method; all if left out.")
+@option("-o", "--output", heading=OUTPUT, metavar="FILE", help="Where to write; the standard output if left out.")
+@color_option
+def trace(file: str, value: str, method: str | None, output: str | None, color: str) -> None:
+    """Tells the life of one value: where it is defined, moved, viewed, read, where its bytes are reused, and on which
+    paths."""
+    from hazard.report import annotate as listing
+    from hazard.report.terminal import wants_color
+
+    colored = wants_color(False if output else _color(color))
+    _deliver(listing.trace(_checked(file), value, colored, method), output)
+
+
+def _checked(target: str) -> ProgramReport:
+    """The program behind a target with its findings."""
+    from hazard.api import check as check_program
+
+    return check_program(_program(target), name="<stdin>" if target == "-" else target).programs[0]
+
+
+def _deliver(text: str, path: str | None) -> None:
+    """To a file where one is named, else to the standard output."""
+    if path is None:
         emit(text)
+    else:
+        from hazard.files import write_text
+
+        write_text(path, text)
 
 
 @app.command(
