@@ -227,7 +227,7 @@ def baseline_prune(ctx: click.Context, /, targets: tuple[str, ...], file: str | 
 )
 @click.argument("file")
 @option("--inputs", heading=INPUTS, metavar="FILE.pt", default=None,
-        help="Calls to make, written by torch.save: a list of inputs, a list of such calls, or a dict of them by method."
+        help="Calls to make, by torch.save: a list of inputs, a list of such calls, or a dict of them by method."
         "  [default: made up from the program]")
 @option("--seed", heading=INPUTS, type=int, default=0, show_default=True, help="Of the inputs that are made up.")
 @option("--budget", heading=INPUTS, type=click.FloatRange(min=0), default=30.0, show_default=True, metavar="SECONDS",

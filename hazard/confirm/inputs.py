@@ -47,6 +47,7 @@ class Generator:
         self.near = list(near)
         self.rng = random.Random(seed)
         self.full_size = False
+        self.largest_integer = LARGEST_INTEGER
 
     def sequence(self, number: int, length: int) -> list[Call]:
         """The ``number``-th sequence of calls, from 0. The first ones go through the methods in turn."""
@@ -56,6 +57,11 @@ class Generator:
             name = names[step % len(names)] if number < 2 else self.rng.choice(names)
             calls.append((name, self.inputs(self.program.method(name), first=number == 0 and step == 0)))
         return calls
+
+    def tame(self) -> None:
+        """To be called when calls fail: smaller integers from now on, and no sizes but the largest."""
+        self.full_size = True
+        self.largest_integer = max(0, self.largest_integer - 1)
 
     def inputs(self, method: Method, first: bool = False) -> list[Any]:
         """Inputs of one call. Dynamic tensors have their largest size at ``first``, later any leading size."""
@@ -81,7 +87,7 @@ class Generator:
 
     def _scalar(self, value: Scalar) -> Any:
         if value.kind == "int":
-            return self.rng.randint(0, LARGEST_INTEGER)
+            return self.rng.randint(0, self.largest_integer)
         if value.kind == "double":
             return self._number(self.rng.choice(MOODS))
         if value.kind == "bool":
@@ -103,8 +109,9 @@ class Generator:
         elif dtype.startswith(("f", "c", "bf")):
             numbers = [self._number(mood) for _ in range(count)]
         else:
-            numbers = [self.rng.randint(0, LARGEST_INTEGER) for _ in range(count)]
-        return torch.tensor(numbers, dtype=torch.float64 if wanted.is_floating_point else None).to(wanted).reshape(tuple(sizes))
+            numbers = [self.rng.randint(0, self.largest_integer) for _ in range(count)]
+        exact = torch.tensor(numbers, dtype=torch.float64 if wanted.is_floating_point else None)
+        return exact.to(wanted).reshape(tuple(sizes))
 
     def _number(self, mood: str) -> float:
         rng = self.rng

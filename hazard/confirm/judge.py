@@ -14,7 +14,7 @@ from typing import Any, Final
 from hazard.analysis.conflicts import Place
 from hazard.api import ProgramReport, Report, check
 from hazard.confirm.inputs import Call, Generator, thresholds
-from hazard.confirm.session import Difference, Result, first_difference, run, same, silence
+from hazard.confirm.session import INSTALL, Difference, Result, first_difference, run, same, silence
 from hazard.confirm.twin import Slot, Twin, make_twin
 from hazard.program import InputError, Tensor
 from hazard.rule import Finding
@@ -25,13 +25,15 @@ CALLS: Final = 6
 #: Sequences that are run even when every finding has been confirmed: a hazard that was missed shows in them.
 LEAST_SEQUENCES: Final = 12
 
-#: Rules on what happens between methods; they are told apart from others by what the twin of each method cannot show.
-BETWEEN_METHODS: Final = frozenset({"HZ501", "HZ502", "HZ503", "HZ505"})
+#: Rules on what happens between methods, to callers' buffers, or at loading. No twin has such a fault alone; they
+#: explain a difference that nothing else explains.
+BY_ELIMINATION: Final = frozenset({"HZ501", "HZ502", "HZ503", "HZ505", "HZ601", "HZ701"})
 
 #: Rules that a clobbered or unwritten byte stands behind. All others state facts that a twin shares with its program.
 ON_BYTES: Final = frozenset({"HZ101", "HZ102", "HZ103", "HZ104", "HZ201", "HZ304", "HZ402"})
 
 SHARED: Final = "the twin computes the same: the fault is not one of shared bytes"
+OTHERWISE_WRONG: Final = "the twin has this fault as well, so that what it returns is not right either"
 NO_HOST: Final = "what the caller does with outputs and inputs cannot be seen from inside this runtime"
 
 
@@ -39,8 +41,8 @@ NO_HOST: Final = "what the caller does with outputs and inputs cannot be seen fr
 class Evidence:
     """What the runtime says of one finding.
 
-    ``outcome``: confirmed, not-reproduced or not-confirmable (``reason`` says why). For a confirmed one: the calls up to
-    the wrong result, and where it is. ``runs`` is the number of sequences of calls that were tried.
+    ``outcome``: confirmed, not-reproduced or not-confirmable (``reason`` says why). For a confirmed one: the calls up
+    to the wrong result, and where it is. ``runs`` is the number of sequences of calls that were tried.
     """
 
     finding: Finding
@@ -143,22 +145,20 @@ class _Run:
         self.patterned = self._twin(pattern=1) if self.twin.orphans else None
         self.suspects = [self._suspect(f) for f in report.findings if f.severity != "note"]
         self.result = Confirmation(report, data, self.twin.data)
-        self.explained: list[Difference] = []
+        self._joined: tuple[bytes | None] | None = None
 
     def _twin(self, **options: Any) -> Twin:
         try:
             return make_twin(self.data, self.analyses, **options)
         except ImportError as e:
-            raise InputError(
-                f"running programs needs torch and executorch ({e}); install them with `pip install 'hazard[executorch]'`"
-            ) from None
+            raise InputError(f"running programs needs torch and executorch ({e}); {INSTALL}") from None
         except (ValueError, AssertionError, KeyError, IndexError, AttributeError) as e:
             raise InputError(f"{self.program.path}: ExecuTorch cannot read or rewrite it: {e}") from None
 
     # --- what stands behind a finding
 
     def _suspect(self, finding: Finding) -> _Suspect:
-        if finding.code in BETWEEN_METHODS:
+        if finding.code in BY_ELIMINATION:
             return _Suspect(finding, between=True)
         if finding.code not in ON_BYTES:
             return _Suspect(finding, reason=NO_HOST if finding.code.startswith("HZ6") else SHARED)
@@ -241,10 +241,11 @@ class _Run:
         generator = Generator(self.program.program, thresholds(self.program.program), seed)
         number = 0
         while number < LEAST_SEQUENCES or any(s.open for s in self.suspects):
-            if not generator.full_size and self.result.runs >= 4 and sum(self.result.failures.values()) >= 2:
-                # Sizes that do not fit each other are the likeliest reason.
-                generator.full_size = True
+            failed = sum(self.result.failures.values())
             yield generator.sequence(number, CALLS)
+            if sum(self.result.failures.values()) > failed:
+                # Indices that are too large and sizes that do not fit each other are the likeliest reasons.
+                generator.tame()
             number += 1
             if not self.suspects and number >= LEAST_SEQUENCES:
                 break
@@ -256,6 +257,9 @@ class _Run:
         for result in got:
             if result.error:
                 self.result.failures[result.error] = self.result.failures.get(result.error, 0) + 1
+        refused = bool(got[0].error) and bool(expected[0].error) and len(self.result.failures) == 1
+        if refused and any(s.finding.code == "HZ701" for s in self.suspects):
+            self._refused(calls, got[0].error)
         difference = first_difference(calls, got, expected)
         if difference is None and self.patterned is not None:
             # What depends on bytes that nobody writes is wrong, whatever the program's own bytes happened to hold.
@@ -265,6 +269,13 @@ class _Run:
         explained = self._attribute(calls, got, expected, difference)
         if not explained and len(self.result.missed) < 5 and not self._known(difference):
             self.result.missed.append(Missed(tuple(calls[: difference.call]), difference))
+
+    def _refused(self, calls: list[Call], error: str) -> None:
+        """The runtime takes neither the program nor its twin."""
+        for suspect in self.suspects:
+            if suspect.finding.code == "HZ701" and suspect.open:
+                suspect.difference = Difference(1, calls[0][0], None, error, "a result")
+                suspect.calls = tuple(calls[:1])
 
     def _known(self, difference: Difference) -> bool:
         return any(m.difference.method == difference.method for m in self.result.missed)
@@ -287,7 +298,11 @@ class _Run:
                 if suspect.open:
                     suspect.difference = _closest(calls, got, expected, alone) or difference
                     suspect.calls = tuple(calls[: suspect.difference.call])
+                    self._shorten(suspect, data)
                 break
+        if not explained and self._everything is not None:
+            # Several faults together can do what none of them does alone.
+            explained = first_difference(calls, run(self._everything, calls, self.names), expected) is not None
         if not explained:
             for suspect in self.suspects:
                 if suspect.between and not suspect.reason:
@@ -296,15 +311,40 @@ class _Run:
                         suspect.difference, suspect.calls = difference, tuple(calls[: difference.call])
         return explained
 
+    def _shorten(self, suspect: _Suspect, data: bytes) -> None:
+        """Leaves out calls that the wrong result does not need."""
+        calls = list(suspect.calls)
+        for i in reversed(range(len(calls) - 1)):
+            fewer = calls[:i] + calls[i + 1 :]
+            got, expected = run(self.data, fewer), run(self.twin.data, fewer, self.names)
+            alone = first_difference(fewer, run(data, fewer, self.names), expected)
+            found = alone and _closest(fewer, got, expected, alone)
+            if found and found.call == len(fewer):
+                calls, suspect.difference = fewer, found
+        suspect.calls = tuple(calls)
+
+    @property
+    def _everything(self) -> bytes | None:
+        """The twin in which the faults of all suspects are left, if there are several."""
+        if self._joined is None:
+            suspects = [s for s in self.suspects if s.together or s.alone]
+            sets = [g for s in suspects for g in s.together]
+            alone = [v for s in suspects for v in s.alone]
+            self._joined = (self._twin(together=sets, alone=alone).data if len(suspects) > 1 else None,)
+        return self._joined[0]
+
     def finish(self) -> Confirmation:
         runs = self.result.runs
         for s in self.suspects:
             if s.reason:
                 self.result.evidence.append(Evidence(s.finding, "not-confirmable", runs, s.reason))
+            elif s.difference is None and s.finding.code.startswith("HZ6"):
+                self.result.evidence.append(Evidence(s.finding, "not-confirmable", runs, SHARED))
             elif s.difference is None:
                 self.result.evidence.append(Evidence(s.finding, "not-reproduced", runs))
             else:
-                self.result.evidence.append(Evidence(s.finding, "confirmed", runs, "", s.calls, s.difference))
+                reason = OTHERWISE_WRONG if s.finding.code.startswith("HZ6") else ""
+                self.result.evidence.append(Evidence(s.finding, "confirmed", runs, reason, s.calls, s.difference))
         return self.result
 
 

@@ -7,10 +7,12 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from hazard.confirm.inputs import Call
 from hazard.program import InputError
+
+INSTALL: Final = "install them with `pip install 'hazard[executorch]'`"
 
 
 def runtime() -> Any:
@@ -18,9 +20,7 @@ def runtime() -> Any:
     try:
         from executorch.runtime import Runtime
     except ImportError as e:
-        raise InputError(
-            f"running programs needs torch and executorch ({e}); install them with `pip install 'hazard[executorch]'`"
-        ) from None
+        raise InputError(f"running programs needs torch and executorch ({e}); {INSTALL}") from None
     return Runtime.get()
 
 
