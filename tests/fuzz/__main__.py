@@ -5,7 +5,7 @@
 Makes a model for each seed, lowers it with the installed ExecuTorch, plans it in several ways, checks each program, and
 runs it in sequences of calls beside eager and beside a twin that never reuses memory. One line of ``results.jsonl`` for
 each program; seeds that have one are not run again. ``models/`` holds each model's source (``python -m tests.fuzz.judge
-FILE`` repeats one), ``programs/`` what was exported where analysis and runtime do not agree.
+FILE`` repeats one), ``programs/`` what was exported.
 """
 
 from __future__ import annotations

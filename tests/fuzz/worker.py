@@ -28,6 +28,7 @@ def quiet() -> Any:
 
 def main() -> None:
     folder = Path(sys.argv[1])
+    (folder / "programs").mkdir(exist_ok=True)
     answers = quiet()
     import torch
 
@@ -46,8 +47,7 @@ def main() -> None:
         model.with_suffix(".json").write_text(json.dumps(recipe))
         records = []
         for outcome in judge(text, model.stem, seed):
-            if outcome.data and not {outcome.kind, outcome.graph_kind} <= {"agree-clean", "agree-hazard"}:
-                (folder / "programs").mkdir(exist_ok=True)
+            if outcome.data:
                 (folder / "programs" / f"seed_{seed:06}_{outcome.variant}.pte").write_bytes(outcome.data)
             record = dataclasses.asdict(outcome)
             del record["data"]
