@@ -49,7 +49,7 @@ def random_method(rng: random.Random, name: str) -> Method:
             continue
         states.append(len(values))
         values.append(tensor(arena, offset, initial=rng.choice([None, 1, 1])))
-    free = [s for s in range(12, 80, 4)]
+    free = list(range(12, 80, 4))
     for s in states:
         place = values[s].placement  # type: ignore[union-attr]
         if place.arena == 1:
