@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from hazard.api import Report as Report
     from hazard.api import assert_no_hazards as assert_no_hazards
     from hazard.api import check as check
+    from hazard.pipeline import CheckedPlanning as CheckedPlanning
+    from hazard.pipeline import edge_signatures as edge_signatures
     from hazard.program import InputError as InputError
+    from hazard.repair.planning import SafePlanning as SafePlanning
 
 _HOMES = {
     "check": "hazard.api",
@@ -27,9 +30,22 @@ _HOMES = {
     "HazardError": "hazard.api",
     "assert_no_hazards": "hazard.api",
     "InputError": "hazard.program",
+    "CheckedPlanning": "hazard.pipeline",
+    "edge_signatures": "hazard.pipeline",
+    "SafePlanning": "hazard.repair.planning",
 }
 
-__all__ = ["HazardError", "InputError", "Report", "__version__", "assert_no_hazards", "check"]
+__all__ = [
+    "CheckedPlanning",
+    "HazardError",
+    "InputError",
+    "Report",
+    "SafePlanning",
+    "__version__",
+    "assert_no_hazards",
+    "check",
+    "edge_signatures",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -88,6 +88,19 @@ def _several(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return apply
 
 
+def _load_plugins(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    if values:
+        from hazard.rule import load_plugin
+
+        for name in values:
+            load_plugin(name)
+    return values
+
+
+_plugin_option = option("--plugin", "plugins", heading=RULES, multiple=True, metavar="NAME", is_eager=True,
+                        callback=_load_plugins,
+                        help="Rules of another package: its entry point in the group hazard.rules.")  # fmt: skip
+
 #: What is analysed and how.
 analysis_options = _several(
     option("--config", heading=INPUTS, metavar="FILE", help="Settings, instead of those found from here upwards."),
@@ -108,6 +121,7 @@ analysis_options = _several(
     option("--select", heading=RULES, multiple=True, callback=_words, metavar="RULE,...",
            help="Only these rules: codes, names, or prefixes such as HZ1; ALL for every rule."),
     option("--ignore", heading=RULES, multiple=True, callback=_words, metavar="RULE,...", help="All but these rules."),
+    _plugin_option,
     option("-j", "--jobs", heading=OUTPUT, type=click.IntRange(min=1), default=1, show_default=True,
            help="Programs that are checked at the same time."),
     option("-q", "--quiet", heading=OUTPUT, is_flag=True, help="Findings only: no verdicts, no counts, no progress."),
@@ -245,6 +259,43 @@ def confirm(ctx: click.Context, /, file: str, inputs: str | None, seed: int, bud
     from hazard.cli.confirming import run_confirm
 
     ctx.exit(run_confirm(file, inputs, budget, seed, reproducers, _color(color), quiet))
+
+
+@app.command(
+    cls=Command,
+    short_help="Gives a program a memory plan that is proved free of hazards.",
+    epilog=EXIT_CODES,
+    examples="""
+    hazard fix model.pte -o fixed.pte
+    hazard fix model.pte --dry-run
+    hazard fix model.pte --in-place --diff
+    """,
+)
+@click.argument("file")
+@option("-o", "--output", "target", heading=OUTPUT, metavar="FILE", help="Where the new program goes.")
+@option("--in-place", heading=OUTPUT, is_flag=True, help="Overwrite the input.")
+@option("--dry-run", heading=OUTPUT, is_flag=True, help="Write nothing; show what could be done about each finding.")
+@option("--diff", heading=OUTPUT, is_flag=True, help="List every tensor that moves.")
+@option("--report", heading=OUTPUT, metavar="FILE", help="Writes what was done as JSON.")
+@option("--effects", heading=INPUTS, multiple=True, metavar="FILE.toml", help="Effects of custom operators.")
+@option("--host", "hosts", heading=HOSTS, multiple=True, type=click.Choice(NAMES),
+        help="Hosts that count.  [default: all released ones]")
+@option("--load", heading=HOSTS, type=click.Choice(LOADS), default=None,
+        help="Whether methods are loaded before the first call or each at its own.  [default: either]")
+@click.pass_context
+def fix(ctx: click.Context, /, file: str, **given: Any) -> None:
+    """Plans the memory of a .pte anew from what its instructions do, checks the result with all rules, and writes it
+    only if it is proved; where the file does not tell enough, or no plan can help, says what does. Weights, data of
+    delegates and everything else stay as they are."""
+    from hazard.cli.fixing import fix_file
+    from hazard.declarations import read_declarations
+    from hazard.hosts import choose_hosts
+
+    effects: dict[str, Any] = {}
+    for path in given.pop("effects"):
+        effects.update(read_declarations(path))
+    hosts = choose_hosts(given.pop("hosts") or None, load=given.pop("load"))
+    ctx.exit(fix_file(file, given.pop("target"), effects=effects or None, hosts=hosts, **given))
 
 
 @app.command(
@@ -392,8 +443,9 @@ def layout(file: str, everything: bool, output_format: str, output: str | None) 
 @click.argument("rules", nargs=-1, required=True, metavar="RULE...")
 @option("--output-format", heading=OUTPUT, type=click.Choice(["text", "markdown", "json"]), default="text",
         show_default=True, help="Text is laid out for the terminal; in a pipe it is the Markdown itself.")  # fmt: skip
+@_plugin_option
 @color_option
-def explain(rules: tuple[str, ...], output_format: str, color: str) -> None:
+def explain(rules: tuple[str, ...], output_format: str, plugins: tuple[str, ...], color: str) -> None:
     """Tells what a rule reports, why that is bad, with examples, and what to do. Takes codes and names."""
     from hazard.cli.explain import explain_rules
 
@@ -403,8 +455,9 @@ def explain(rules: tuple[str, ...], output_format: str, color: str) -> None:
 @app.command(cls=Command, short_help="Lists all rules.", examples="hazard rules\nhazard rules --output-format json")
 @option("--output-format", heading=OUTPUT, type=click.Choice(["text", "json"]), default="text", show_default=True,
         help="The form of the table.")  # fmt: skip
+@_plugin_option
 @color_option
-def rules(output_format: str, color: str) -> None:
+def rules(output_format: str, plugins: tuple[str, ...], color: str) -> None:
     """Lists all rules: code, name, severity and what each reports."""
     from hazard.cli.explain import list_rules
 

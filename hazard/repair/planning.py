@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hazard.api import HazardError, Report
 from hazard.frontends.fx import program_from_graphs
-from hazard.frontends.fx_specs import field, is_planned, view_base
+from hazard.frontends.fx_specs import is_planned, view_base
 from hazard.hosts import choose_hosts
 from hazard.pipeline import CheckedPlanning
 from hazard.program import Program
@@ -64,7 +63,8 @@ class SafePlanning(CheckedPlanning):
             return
         specs: dict[str, dict[int, Any]] = {}
         program = program_from_graphs(graphs, specs=specs)
-        hosts = choose_hosts(self.options.get("host"), **{k: self.options[k] for k in _HOST_OPTIONS[1:] if k in self.options})
+        promised = {k: self.options[k] for k in _HOST_OPTIONS[1:] if k in self.options}
+        hosts = choose_hosts(self.options.get("host"), **promised)
         bonds = {m: _same_memory(specs.get(method.name, {})) for m, method in enumerate(program.methods)}
         repair = repair_program(
             program, "planned graphs", self.options.get("effects"), hosts,
@@ -110,6 +110,3 @@ def _write(repair: Repair, program: Program, graphs: Mapping[str, Any], specs: M
             if n == m:
                 sizes.extend([0] * (arena + 1 - len(sizes)))
                 sizes[arena] = size
-
-
-__all__ = ["HazardError", "Report", "SafePlanning", "field"]

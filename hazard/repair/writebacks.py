@@ -16,6 +16,7 @@ ExecuTorch's own passes that this stands beside: ``exir/passes/insert_write_back
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from hazard.frontends.fx_specs import field, is_spec, is_write_back
@@ -118,7 +119,7 @@ def _order(graph: Any) -> list[str]:
         left.remove(ready)
     if ordered == copies:
         return []
-    for before, n in zip(ordered, ordered[1:], strict=False):
+    for before, n in pairwise(ordered):
         before.append(n)
     return ["write-backs are put in an order in which each reads what it is meant to read"]
 

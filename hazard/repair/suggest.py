@@ -1,0 +1,198 @@
+"""What to do about each finding: which live range is too short, what it costs to extend it, and what else would do.
+
+What is suggested has been tried: each change of the plan is applied to the program, which is then analysed again.
+Changes of the model's source cannot be tried on a file; they say so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from hazard.analysis.check import analyse
+from hazard.analysis.conflicts import Kind, Place
+from hazard.api import check_program
+from hazard.hosts import choose_hosts
+from hazard.program import Planned, Program, Tensor
+from hazard.repair.fix import Repair
+from hazard.repair.interference import Demand, bits, demand
+from hazard.repair.placement import Placement, placed_program
+from hazard.rule import Finding, all_rules, site_word, value_word
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """One way to be rid of a finding. ``kind``: lifetime, placement, copy, option or loading.
+
+    ``checked``: it was applied and the finding was gone. ``before`` and ``after`` are sizes in bytes of the arenas of
+    the method, for changes of the plan.
+    """
+
+    kind: str
+    text: str
+    checked: bool
+    before: int | None = None
+    after: int | None = None
+
+    @property
+    def growth(self) -> float | None:
+        """Growth of the arenas in per cent; negative where they shrink."""
+        if self.before is None or self.after is None or not self.before:
+            return None
+        return 100 * (self.after - self.before) / self.before
+
+    def __str__(self) -> str:
+        words = self.text
+        if self.before is not None and self.after is not None:
+            grown = self.growth
+            per_cent = f" ({grown:+.0f} %)" if grown is not None else ""
+            words += f": {self.before} -> {self.after} bytes{per_cent}"
+        return f"{words} [{'tried: the finding is gone' if self.checked else _UNTRIED[self.kind]}]"
+
+
+_UNTRIED: dict[str, str] = {
+    "lifetime": "not tried",
+    "placement": "not tried",
+    "copy": "not tried: it changes the model",
+    "option": "not tried: it changes the export",
+    "loading": "not tried: it changes the caller",
+}
+_COPY: dict[str, str] = {
+    "HZ101": "copy the result right after the higher-order operator: `x = x.clone()`",
+    "HZ102": "copy the operand before it: `x = x.clone()`",
+    "HZ104": "return a copy from the branch: `lambda x: x.clone()`",
+    "HZ201": "copy the result before the view: `x = x.clone()`",
+}
+_OPTIONS: dict[str, str] = {
+    "HZ201": "keep the copies of views: `ExecutorchBackendConfig(remove_view_copy=False)`",
+    "HZ403": "leave out `run_reinplace_pass`",
+    "HZ404": "leave out `run_reinplace_pass`",
+}
+_LOADING: dict[str, str] = {
+    "HZ501": "load the methods from separate programs, or with `share_mutable_buffers=True`",
+    "HZ502": "load all methods before the first call",
+}
+
+
+def suggest(repair: Repair) -> list[tuple[Finding, tuple[Suggestion, ...]]]:
+    """For each finding of the program as it was, what would be rid of it, the cheapest first."""
+    program = repair.before.program
+    demanded = demand(program, [m.analysis for m in repair.before.methods])
+    left = {f.fingerprint for f in repair.after.findings}
+    return [
+        (f, _suggestions(f, repair, program, demanded, f.fingerprint in left))
+        for f in repair.before.findings
+        if f.severity != "note"
+    ]
+
+
+def with_suggestions(finding: Finding, suggestions: tuple[Suggestion, ...]) -> Finding:
+    """The finding with its suggestions as notes and as properties."""
+    plain: list[dict[str, Any]] = [dataclasses.asdict(s) for s in suggestions]
+    return dataclasses.replace(
+        finding,
+        notes=(*finding.notes, *(f"suggested: {s}" for s in suggestions)),
+        properties=(*finding.properties, ("suggestions", plain)),
+    )
+
+
+def _suggestions(
+    finding: Finding, repair: Repair, program: Program, demanded: Demand, stays: bool
+) -> tuple[Suggestion, ...]:
+    found = []
+    m = next((i for i, method in enumerate(program.methods) if method.name == finding.method), None)
+    if m is not None and finding.use is not None and finding.define is not None and finding.clobber is not None:
+        extended = _extended(finding, m, program, demanded)
+        if extended is not None:
+            found.append(extended)
+    if m is not None and not stays and not repair.refusals:
+        before = sum(a.size for a in program.methods[m].arenas.values())
+        after = sum(a.size for a in repair.program.methods[m].arenas.values())
+        found.append(Suggestion("placement", "place all tensors anew (`hazard fix`)", True, before, after))
+    found.sort(key=lambda s: s.after if s.after is not None else 0)
+    line = _line(finding.define or finding.use)
+    if finding.code in _COPY:
+        found.append(Suggestion("copy", _COPY[finding.code] + line, False))
+    if finding.code in _OPTIONS:
+        found.append(Suggestion("option", _OPTIONS[finding.code], False))
+    if finding.code in _LOADING:
+        tried = finding.code == "HZ502" and _loaded_first(finding, program)
+        found.append(Suggestion("loading", _LOADING[finding.code], tried))
+    if not found:
+        found.append(Suggestion("copy", finding.help, False))
+    return tuple(found)
+
+
+def _line(place: Place | None) -> str:
+    origin = place.origin if place else None
+    return f" at {origin.file}:{origin.line}" if origin and origin.file else ""
+
+
+def _extended(finding: Finding, m: int, program: Program, demanded: Demand) -> Suggestion | None:
+    """The shipped plan with live ranges extended: the value, wherever it is made, moves to the first bytes that stay
+    free for so long."""
+    define, use = finding.define, finding.use
+    assert define is not None
+    assert use is not None
+    method = program.methods[m]
+    places = finding.all_defines or (define,)
+    victims = [
+        g
+        for g in demanded.groups
+        if any(n == m and any(_is_at(method.values[s], s, use, p) for p in places) for n, s, _ in g.members)
+    ]
+    if not victims or any(g.persistent for g in victims):
+        return None
+    moved = {g.index: _first_free(demanded, g.index, {}) for g in victims[:1]}
+    for g in victims[1:]:
+        moved[g.index] = _first_free(demanded, g.index, moved)
+    offsets = {
+        (n, s): moved.get(g.index, g.offset) + above for g in demanded.groups for n, s, above in g.members
+    }
+    sizes = {(n, a): arena.size for n, x in enumerate(program.methods) for a, arena in x.arenas.items()}
+    for g in victims:
+        end = moved[g.index] + demanded.units(g.index) * demanded.alignment + demanded.padding.get((m, g.arena), 0)
+        for n in g.methods:
+            sizes[n, g.arena] = max(sizes.get((n, g.arena), 0), end)
+    again = analyse(placed_program(program, Placement(offsets, sizes, [])).methods[m])
+    if any(
+        c.kind is not Kind.UNINITIALIZED and (c.use.position, c.use.slot) == (use.position, use.slot)
+        for c in again.conflicts
+    ):
+        return None
+    made = " and ".join(site_word(p) for p in places)
+    text = f"keep the bytes of {value_word(use)} from {made} until {site_word(use)}"
+    before = sum(a.size for a in method.arenas.values())
+    after = sum(size for (n, _), size in sizes.items() if n == m)
+    return Suggestion("lifetime", text, True, before, after)
+
+
+def _first_free(demanded: Demand, index: int, moved: dict[int, int]) -> int:
+    """The first offset of a group that nobody needs who interferes with it, all others where they are."""
+    size, unit = demanded.groups[index].size, demanded.alignment
+    others = [demanded.groups[j] for j in bits(demanded.edges[index])]
+    taken = sorted((moved.get(g.index, g.offset), moved.get(g.index, g.offset) + g.size) for g in others)
+    at = 0
+    for low, high in taken:
+        if low - at >= size:
+            break
+        at = max(at, -(-high // unit) * unit)
+    return at
+
+
+def _loaded_first(finding: Finding, program: Program) -> bool:
+    """Whether the finding is gone where all methods are loaded before the first call."""
+    hosts = choose_hosts(None, load="eager")
+    report = check_program(program, "<program>", None, all_rules(), None, hosts)
+    return finding.fingerprint not in {f.fingerprint for f in report.findings}
+
+
+def _is_at(value: object, slot: int, use: Place, define: Place) -> bool:
+    return (
+        isinstance(value, Tensor)
+        and isinstance(value.placement, Planned)
+        and (value.placement.arena, value.placement.offset) == (define.arena, define.offset)
+        and value.nbytes == define.nbytes
+        and (slot == define.slot or define.slot is None or slot == use.slot)
+    )

@@ -1,0 +1,122 @@
+"""``hazard fix`` and the suggestions for findings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpus import cases
+from hazard.api import check
+from hazard.cli import CLEAN, FOUND, UNUSABLE, main
+from hazard.repair.fix import repair_file
+from hazard.repair.suggest import Suggestion, suggest, with_suggestions
+
+
+def program(name: str) -> str:
+    path = cases.Case(name).program()
+    assert path is not None
+    return str(path)
+
+
+def test_fixes_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, report = tmp_path / "out.pte", tmp_path / "report.json"
+    assert main(["fix", program("seed_two_conds"), "-o", str(out), "--report", str(report), "--diff"]) == CLEAN
+    said = capsys.readouterr().out
+    assert "2 findings cured; the new plan is proved" in said
+    assert "arena 1: 144 -> 64 bytes (-56 %), the least possible; 240 without sharing" in said
+    assert "%0 arena 1: 128..136 -> 0..8" in said
+    record = json.loads(report.read_text())
+    assert record["sha256"] == check(out).programs[0].sha256
+    assert [record["before"], record["after"], record["refusals"]] == ["hazard", "proved", []]
+    assert len(record["moved"]) == 15
+    assert check(out).verdict == "proved"
+
+
+def test_a_dry_run_writes_nothing_and_suggests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fix", program("h01_inplace_result_lifetime"), "--dry-run"]) == CLEAN
+    said = capsys.readouterr().out
+    assert "error[HZ103]" in said
+    assert "keep the bytes of `%10` from" in said
+    assert "80 -> 96 bytes (+20 %) [tried: the finding is gone]" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_fixed_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.pte"
+    assert main(["fix", program("f41b_map_body_view_of_operand"), "-o", str(out)]) == FOUND
+    assert "export with hazard.SafePlanning" in capsys.readouterr().out
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{}"], "where to?"),
+        (["{}", "-o", "{}"], "is the input"),
+        (["-", "-o", "x.pte"], "not a file"),
+        (["{}", "-o", "no/such/folder/out.pte"], "cannot be written"),
+    ],
+)
+def test_wrong_use(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    source = program("c01_two_sibling_both_out")
+    assert main(["fix", *(a.format(source) for a in arguments)]) == UNUSABLE
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_in_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = tmp_path / "model.pte"
+    copy.write_bytes(Path(program("c01_two_sibling_both_out")).read_bytes())
+    assert main(["fix", str(copy), "--in-place"]) == CLEAN
+    assert check(copy).verdict == "proved"
+    fixed = copy.read_bytes()
+    assert main(["fix", str(copy), "--in-place"]) == CLEAN
+    assert "nothing was wrong" in capsys.readouterr().out
+    assert copy.read_bytes() == fixed
+
+
+def test_a_promised_order_of_loading_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = program("h10_shared_state_lazy_second_load"), str(tmp_path / "out.pte")
+    assert main(["fix", source, "-o", out]) == FOUND
+    assert main(["fix", source, "-o", out, "--load", "eager"]) == CLEAN
+
+
+# --- suggestions ------------------------------------------------------------------------------------------------------
+
+
+def suggested(name: str) -> list[tuple[Any, tuple[Suggestion, ...]]]:
+    return suggest(repair_file(program(name)))
+
+
+def kinds_of(name: str) -> dict[str, set[tuple[str, bool]]]:
+    found: dict[str, set[tuple[str, bool]]] = {}
+    for finding, choices in suggested(name):
+        found.setdefault(finding.code, set()).update((s.kind, s.checked) for s in choices)
+    return found
+
+
+def test_suggestions_say_what_was_tried() -> None:
+    assert kinds_of("seed_two_conds") == {"HZ101": {("placement", True), ("lifetime", True), ("copy", False)}}
+    assert kinds_of("d01_view_of_cond_output") == {"HZ201": {("placement", True), ("copy", False), ("option", False)}}
+    assert kinds_of("h10_shared_state_lazy_second_load") == {"HZ502": {("loading", True)}}
+
+
+def test_the_cheapest_plan_comes_first() -> None:
+    for case in cases.cases():
+        if case.kind in ("A", "A2", "E5", "I") and case.program():
+            for _, choices in suggested(case.name):
+                sizes = [s.after for s in choices if s.after is not None]
+                assert sizes == sorted(sizes)
+                assert sizes
+
+
+def test_suggestions_go_with_a_finding() -> None:
+    finding, choices = suggested("c01_two_sibling_both_out")[0]
+    told = with_suggestions(finding, choices)
+    assert told.fingerprint == finding.fingerprint
+    assert any("tried: the finding is gone" in note for note in told.notes)
+    assert [s["kind"] for s in dict(told.properties)["suggestions"]] == [s.kind for s in choices]
