@@ -13,7 +13,7 @@ from hazard.analysis.check import Counts, MethodAnalysis, analyse
 from hazard.analysis.effects import Declaration
 from hazard.hosts import RELEASED, Host, choose_hosts
 from hazard.program import InputError, Program
-from hazard.rule import SEVERITIES, Context, Finding, Rule, all_rules, find_rule, findings_of, rule_files
+from hazard.rule import SEVERITIES, Context, Finding, Rule, all_rules, find_rule, findings_of
 
 if TYPE_CHECKING:
     from hazard.suppressions import Suppressed
@@ -140,11 +140,11 @@ def _fits(rule: Rule, word: str) -> bool:
 
 def _known(words: Iterable[str]) -> None:
     for word in words:
-        if word.upper() == "ALL" or find_rule(word) or any(c.startswith(word.upper()) for c in rule_files()):
+        if word.upper() == "ALL" or find_rule(word) or any(r.code.startswith(word.upper()) for r in all_rules()):
             continue
         import difflib
 
-        names = [*rule_files(), *(r.name for r in all_rules())]
+        names = [name for r in all_rules() for name in (r.code, r.name)]
         near = difflib.get_close_matches(word, names, 1) or difflib.get_close_matches(word.upper(), names, 1)
         hint = f"; did you mean `{near[0]}`?" if near else "; `hazard rules` lists them"
         raise InputError(f"unknown rule `{word}`{hint}")

@@ -9,6 +9,7 @@
     fail-on-unknown = true
     fail-on-assumption = false
     host = ["python-runtime"]        # and load, feedback, borrowed, concurrent, restaged as on the command line
+    plugins = ["our-rules"]          # rules of other packages: entry points of the group hazard.rules
     effects = "hazard-effects.toml"  # or a list of files; relative to this file
     baseline = "hazard-baseline.json"
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 SEVERITIES: Final = ("error", "warning", "note")
 _FAIL_ON: Final = (*SEVERITIES, "never")
-_LISTS: Final = ("select", "ignore", "host")
+_LISTS: Final = ("select", "ignore", "host", "plugins")
 _FLAGS: Final = ("fail-on-unknown", "fail-on-assumption", "feedback", "borrowed", "concurrent", "restaged")
 _KEYS: Final = (*_LISTS, *_FLAGS, "fail-on", "load", "effects", "baseline", "severity", "suppress")
 _SUPPRESS_KEYS: Final = ("rule", "file", "method", "value", "reason", "until")
@@ -83,6 +84,7 @@ class Settings:
     fail_on_unknown: bool | None = None
     fail_on_assumption: bool | None = None
     host: tuple[str, ...] | None = None
+    plugins: tuple[str, ...] | None = None
     load: str | None = None
     feedback: bool | None = None
     borrowed: bool | None = None
@@ -157,6 +159,11 @@ class _Reader:
     def settings(self) -> Settings:
         self._known(self.table, _KEYS, self.where)
         words: dict[str, Any] = {key: self._words(key) for key in _LISTS}
+        if words["plugins"]:
+            from hazard.rule import load_plugin
+
+            for name in words["plugins"]:
+                load_plugin(name)
         flags: dict[str, Any] = {key.replace("-", "_"): self._flag(key) for key in _FLAGS}
         return Settings(
             path=self.path,

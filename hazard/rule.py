@@ -183,9 +183,13 @@ def load_rule(code: str) -> Rule:
 
 
 @cache
-def all_rules() -> tuple[Rule, ...]:
-    """All shipped rules in order of their codes."""
+def _shipped() -> tuple[Rule, ...]:
     return tuple(load_rule(code) for code in sorted(rule_files()))
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """All shipped rules in order of their codes, then those of other packages that have been named."""
+    return (*_shipped(), *_PLUGGED.values())
 
 
 def find_rule(word: str) -> Rule | None:
@@ -193,7 +197,40 @@ def find_rule(word: str) -> Rule | None:
     code = word.upper()
     if code in rule_files():
         return load_rule(code)
-    return next((r for r in all_rules() if r.name == word), None)
+    return next((r for r in all_rules() if word == r.name or code == r.code), None)
+
+
+#: Rules of other packages by code, in the order in which they were loaded.
+_PLUGGED: Final[dict[str, Rule]] = {}
+GROUP: Final = "hazard.rules"
+
+
+def load_plugin(name: str) -> None:
+    """Loads the rules of another package: its entry point ``name`` in the group ``hazard.rules``.
+
+    The entry point is a module like those in ``rules/``, or one with ``RULES``, a sequence of such modules. Its code
+    begins with other letters than ours. Loading again does nothing. Raises InputError when there is no such entry
+    point, or when what it holds is no rule.
+    """
+    from importlib.metadata import entry_points
+
+    from hazard.program import InputError
+
+    found = entry_points(group=GROUP, name=name)
+    if not found:
+        known = ", ".join(sorted(e.name for e in entry_points(group=GROUP))) or "none is installed"
+        raise InputError(f"no rules called `{name}`: there is no such entry point in the group {GROUP} ({known})")
+    try:
+        module = next(iter(found)).load()
+        rules = [documented(m.__doc__, m.RULE) for m in getattr(module, "RULES", (module,))]
+    except Exception as e:
+        raise InputError(f"the rules `{name}` cannot be loaded: {type(e).__name__}: {e}") from e
+    for rule in rules:
+        if rule == _PLUGGED.get(rule.code):
+            continue
+        if rule.code.startswith("HZ") or any(rule.code == r.code or rule.name == r.name for r in all_rules()):
+            raise InputError(f"the rules `{name}` bring {rule.code} {rule.name}, a code or name that is taken")
+        _PLUGGED[rule.code] = rule
 
 
 def findings_of(context: Context, rules: Iterable[Rule]) -> list[Finding]:

@@ -41,7 +41,9 @@ class Run:
     def check(self, targets: Sequence[str]) -> None:
         """Checks the targets; faults of inputs are said at once."""
         progress = sys.stderr.isatty() and not self.given["quiet"] and self.form in HUMAN
-        self.checked = check_targets(targets, check_options(self.given, self.settings), self.given["jobs"], progress)
+        options = check_options(self.given, self.settings)
+        plugins = (*self.given["plugins"], *(self.settings.plugins or ()))
+        self.checked = check_targets(targets, options, self.given["jobs"], progress, plugins)
         for error in self.checked.errors:
             unusable(error)
 

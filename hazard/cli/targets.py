@@ -13,6 +13,7 @@ from typing import Any
 from hazard.api import ProgramReport, Report, check, chosen_rules
 from hazard.files import programs_in
 from hazard.program import InputError
+from hazard.rule import load_plugin
 
 #: Seconds of work before progress is shown on a terminal.
 PATIENCE = 1.0
@@ -63,16 +64,21 @@ def load(target: str) -> tuple[Any, str]:
     return target, target
 
 
-def check_target(target: str, options: dict[str, Any]) -> ProgramReport | str:
-    """The report of one program, or the line that says why there is none."""
+def check_target(target: str, options: dict[str, Any], plugins: Sequence[str] = ()) -> ProgramReport | str:
+    """The report of one program, or the line that says why there is none. ``plugins`` are loaded first: this may run in
+    a process that has not loaded them."""
     try:
+        for plugin in plugins:
+            load_plugin(plugin)
         source, name = load(target)
         return check(source, name=name, **options).programs[0]
     except InputError as e:
         return str(e)
 
 
-def check_targets(targets: Sequence[str], options: dict[str, Any], jobs: int, progress: bool) -> Checked:
+def check_targets(
+    targets: Sequence[str], options: dict[str, Any], jobs: int, progress: bool, plugins: Sequence[str] = ()
+) -> Checked:
     """Checks every target; one that cannot be used does not keep the others from being checked.
 
     Raises InputError when the choice of rules is wrong.
@@ -81,7 +87,7 @@ def check_targets(targets: Sequence[str], options: dict[str, Any], jobs: int, pr
     paths, errors = expand(targets)
     checked = Checked(errors=errors)
     show = _Progress(len(paths)) if progress else None
-    for outcome in _outcomes(paths, options, jobs, show.step if show else lambda path: None):
+    for outcome in _outcomes(paths, options, jobs, show.step if show else lambda path: None, plugins):
         if isinstance(outcome, str):
             checked.errors.append(outcome)
         else:
@@ -92,7 +98,7 @@ def check_targets(targets: Sequence[str], options: dict[str, Any], jobs: int, pr
 
 
 def _outcomes(
-    paths: list[str], options: dict[str, Any], jobs: int, before: Callable[[str], None]
+    paths: list[str], options: dict[str, Any], jobs: int, before: Callable[[str], None], plugins: Sequence[str]
 ) -> Sequence[ProgramReport | str]:
     outcomes: list[ProgramReport | str] = []
     if jobs <= 1 or len(paths) <= 1:
@@ -103,7 +109,7 @@ def _outcomes(
     from concurrent.futures import ProcessPoolExecutor
 
     with ProcessPoolExecutor(min(jobs, len(paths))) as pool:
-        futures = [pool.submit(check_target, path, options) for path in paths]
+        futures = [pool.submit(check_target, path, options, plugins) for path in paths]
         for path, future in zip(paths, futures, strict=True):
             before(path)
             outcomes.append(future.result())
