@@ -16,7 +16,7 @@ tensor faults on some processors and is slow on others.
 method forward
   arena 1 : 16
   %0 = tensor f32[4] @ 1+0
-  %1 = tensor f32[4] @ 1+8                # error: [outside-arena]
+  %1 = tensor f32[4] @ 1+16               # error: [outside-arena]
   inputs %0
   outputs %1
   chain
