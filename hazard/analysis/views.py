@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hazard.analysis.conflicts import Conflict, Kind, Place
 from hazard.analysis.reaching import FILL, LOAD, Content
-from hazard.program import Tensor
+from hazard.program import Move, Tensor
 
 if TYPE_CHECKING:
     from hazard.analysis.check import _Judge
@@ -51,9 +51,10 @@ class _View:
                 if slot != view and isinstance(value, Tensor) and value.initial == mine.initial:
                     if slot not in self.roles.views and judge.regions.region(slot) == self.region:
                         self.states.add(self.roles.root.get(slot, slot))
-        self.on_moved = any(
-            judge.regions.region(t) == self.region for t in self.roles.move_targets if judge.method.is_tensor(t)
-        )
+        self.owners = {
+            t for t in self.roles.move_targets if judge.method.is_tensor(t) and judge.regions.region(t) == self.region
+        }
+        self.on_moved = bool(self.owners)
 
     def judge(self) -> set[tuple[int, int]]:
         """Reports the reads that are wrong; returns those that rest on an assumption."""
@@ -70,7 +71,7 @@ class _View:
         roots: dict[int, tuple[int, int]] = {}  # root -> (definer, slot) first seen
         for position, contents in self.reads:
             for content in sorted(contents):
-                problem = self._problem(content, roots)
+                problem = self._problem(position, content, roots)
                 if problem is not None:
                     self._report(position, problem, content, roots)
                     break
@@ -123,7 +124,7 @@ class _View:
                 )  # fmt: skip
             )
 
-    def _problem(self, content: Content, roots: dict[int, tuple[int, int]]) -> str | None:
+    def _problem(self, position: int, content: Content, roots: dict[int, tuple[int, int]]) -> str | None:
         """Why these contents cannot be the bytes of one tensor that this slot is a view of, or None."""
         judge = self.judge_
         pieces = [p for p in content if p[2] != FILL]
@@ -144,8 +145,23 @@ class _View:
             return None
         if roots and root not in roots:
             return "root"
+        if definer >= 0 and self._spans_a_move(definer, root, position):
+            return "other"
         roots.setdefault(root, (definer, slot))
         return None
+
+    def _spans_a_move(self, definer: int, root: int, position: int) -> bool:
+        """Whether a result moves into the slot that owns these bytes after an unrelated definition and before the read.
+
+        From the move on, a plan keeps the slot's bytes for the result, so the view can only be one of the result, which
+        is elsewhere.
+        """
+        order = _Between(self.judge_, [position])
+        for m, step in enumerate(self.judge_.flow.code):
+            if isinstance(step, Move) and step.target in self.owners and self.roles.root.get(step.target) != root:
+                if order.before(definer, m) and order.before(m, position):
+                    return True
+        return False
 
     def _has_state_root(self) -> bool:
         """Whether a tensor on the same bytes is state: read or written in one call, kept for the next."""
