@@ -10,6 +10,9 @@ Reports a tensor that is an input and an output of a method, with memory from th
 Inputs are set first, outputs after them, and both go into the one tensor: the output's buffer replaces the input's
 data before the first instruction runs. The program computes on whatever that buffer holds.
 
+An input that the program itself changes is meant to lie in the caller's memory, and is right on a host that attaches no
+output buffer. It is a warning until a host is named (`--host`); the Python runtime always attaches one.
+
 ## Example
 
 ```hir
@@ -49,9 +52,12 @@ from hazard.rule import Context, Finding, Rule, value_word
 
 def scan(context: Context) -> Iterator[Finding]:
     events = context.events
-    for memory in events.memories:
+    for memory, analysis in zip(events.memories, context.methods, strict=True):
+        changed = {slot for position, slot in analysis.reaching.writes if analysis.flow.sites[position] is not None}
         for fault in outputs_over_inputs(memory, events.hosts):
+            meant = fault.use is not None and fault.use.slot in changed and not context.narrowed
             yield RULE.finding(
+                severity="warning" if meant else None,
                 message=f"the input {value_word(fault.use)} is an output too: the caller's output buffer replaces its "
                 f"data before the call begins: {fault.told}",
                 help="let the plan place the inputs, or return a clone of the input",
