@@ -1,0 +1,146 @@
+"""Programs that are planned with `hazard.SafePlanning` compute what eager computes, or are not let through."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import hazard
+from corpus import cases
+
+CURED = ("A", "A2", "B", "B2", "C", "C2", "D", "E1", "E1+E5", "E2", "E3", "E5", "E6", "F1", "I")
+
+#: The runtime refuses the last input, which is larger than the example; the shipped plan fails before.
+BEYOND_ITS_BOUND = {"c18b_unbound_dynamic_mode"}
+
+#: An operator works in place on a view that has no instruction; a file does not tell this from state.
+UNCLEAR_AS_A_FILE = {"c16e_reinplace_base_of_view"}
+
+#: The advice that a refusal carries, by kind. No plan can help these.
+REFUSED = {"E4": "HZ403", "G": "HZ601", "H": "HZ602", "J": "HZ40"}
+
+#: Programs that load only since their arenas have the size that they need.
+UNLOADABLE = ("e05_custom_mem_id_parent2", "k10_c07_no_mp_overlap_mem_id_banks")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet() -> Iterator[None]:
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+    logging.disable(before)
+
+
+@pytest.fixture(scope="module")
+def runner() -> ModuleType:
+    from corpus import runner
+
+    return runner
+
+
+def exportable(kinds: tuple[str | None, ...]) -> list[Any]:
+    found = [c for c in cases.cases() if c.kind in kinds and c.outcome()["outcome"] != "EXPORT_ERROR"]
+    return [pytest.param(c, id=c.name) for c in found]
+
+
+def planned_safely(build: Callable[[], Any], **more: Any) -> tuple[Any, Any]:
+    """The experiment with `SafePlanning` in place of its planner, and that."""
+    experiment = build()
+    options = dict(experiment.options)
+    planner = options.get("mpp", {})
+    safe = hazard.SafePlanning(**planner, **more) if isinstance(planner, dict) else hazard.SafePlanning(planner, **more)
+    options["mpp"] = safe
+    return experiment._replace(options=options), safe
+
+
+@pytest.mark.parametrize("case", exportable(CURED))
+def test_cured(case: cases.Case, runner: ModuleType) -> None:
+    build = runner.load_build(case.name)
+    experiment, safe = planned_safely(build)
+    program = runner.export(experiment)
+    outcome = runner.observe(build, program)
+    if case.name in BEYOND_ITS_BOUND:
+        assert "set_inputs" in outcome["error"]
+    else:
+        assert outcome == {"outcome": "match"}
+    assert safe.report.verdict == "proved"
+    assert safe.repair.assumptions == []
+    if case.name not in UNCLEAR_AS_A_FILE:
+        assert hazard.check(program).verdict == "proved"
+
+
+@pytest.mark.parametrize("case", [c for c in exportable(tuple(REFUSED)) if "e03h" not in str(c.id)])
+def test_refused(case: cases.Case, runner: ModuleType) -> None:
+    experiment, _ = planned_safely(runner.load_build(case.name))
+    with pytest.raises(hazard.HazardError) as error:
+        runner.export(experiment)
+    codes = {f.code for f in error.value.report.findings}
+    assert any(code.startswith(REFUSED[case.kind or ""]) for code in codes)
+    assert all(f.help for f in error.value.report.findings)
+
+
+@pytest.mark.parametrize("name", UNLOADABLE)
+def test_arenas_have_the_size_that_they_need(name: str, runner: ModuleType) -> None:
+    build = runner.load_build(name)
+    assert cases.Case(name).outcome()["outcome"] == "RUN_ERROR"
+    experiment, _ = planned_safely(build)
+    assert runner.observe(build, runner.export(experiment)) == {"outcome": "match"}
+
+
+RIGHT = [
+    "c05_nested_true",
+    "c08b_cond_inside_scan",
+    "c12c_no_alloc_output_mixed",
+    "c14_view_of_buffer_then_mutate_use",
+    "c20b_xnnpack_inside_cond",
+    "d02c_old_view_in_output_op_after",
+    "e02h_reinplace_fifo_cond",
+    "f18_strided_buffers",
+    "f40_view_of_cond_out_feeds_xnnpack",
+    "g11_mutated_input_and_state",
+    "h09b_same_but_share_flag",
+    "j07b_kv_cache_reshape_no_reinplace",
+    "j12_two_states_same_new_value_and_output",
+]
+
+
+@pytest.mark.parametrize("name", [n for n in RIGHT if cases.Case(n).outcome()["outcome"] == "match"])
+def test_what_was_right_stays_right_and_does_not_grow(name: str, runner: ModuleType) -> None:
+    build = runner.load_build(name)
+    experiment, safe = planned_safely(build)
+    assert runner.observe(build, runner.export(experiment)) == {"outcome": "match"}
+    assert all(a.size <= a.shipped for a in safe.repair.arenas)
+
+
+def test_a_planner_can_be_given(runner: ModuleType) -> None:
+    from executorch.exir.passes import MemoryPlanningPass
+
+    build = runner.load_build("c01_two_sibling_both_out")
+    experiment = build()
+    safe = hazard.SafePlanning(MemoryPlanningPass(alloc_graph_input=False))
+    program = runner.export(experiment._replace(options={**experiment.options, "mpp": safe}))
+    assert runner.observe(build, program) == {"outcome": "match"}
+    assert safe.alloc_graph_input is False
+    with pytest.raises(TypeError, match="alignment"):
+        hazard.SafePlanning(MemoryPlanningPass(), alignment=64)
+
+
+def test_alignment_is_kept(runner: ModuleType) -> None:
+    experiment, safe = planned_safely(runner.load_build("c03_three_siblings"), alignment=64)
+    runner.export(experiment)
+    offsets = safe.repair.placement.offsets.values()
+    assert len(offsets) > 5
+    assert {offset % 64 for offset in offsets} == {0}
+
+
+def test_a_refusal_can_be_a_warning(runner: ModuleType) -> None:
+    experiment, safe = planned_safely(runner.load_build("c15e_return_input_noalloc"), on_hazard="warn")
+    runner.export(experiment)
+    assert {f.code for f in safe.report.findings if f.severity == "error"} == {"HZ602"}
