@@ -70,11 +70,12 @@ class _View:
         good: set[tuple[int, int]] = set()
         roots: dict[int, tuple[int, int]] = {}  # root -> (definer, slot) first seen
         for position, contents in self.reads:
-            for content in sorted(contents):
-                problem = self._problem(position, content, roots)
-                if problem is not None:
-                    self._report(position, problem, content, roots)
-                    break
+            problems = [(self._problem(position, content, roots), content) for content in sorted(contents)]
+            wrong = [(p, content) for p, content in problems if p is not None]
+            if wrong:
+                # If no contents are those of one whole tensor of these bytes, the read is wrong whatever is meant.
+                certain = all(p in ("pieces", "other", "fill") for p, _ in problems)
+                self._report(position, *wrong[0], roots, certain)
             else:
                 good.add((position, self.view))
         self._stale()
@@ -137,7 +138,7 @@ class _View:
             return None  # a delegate may have written the slot itself
         objects = {slot} if definer == LOAD else judge.reaching.writes.get((definer, slot), {slot})
         if not any(self.regions.region(o) == self.region for o in objects):
-            return "other"
+            return "other"  # a tensor of another place or size
         root = self.roles.root.get(slot, slot)
         if self.states and root not in self.states:
             return "root"  # a second entry of a state: what shows is somebody else's
@@ -146,7 +147,7 @@ class _View:
         if roots and root not in roots:
             return "root"
         if definer >= 0 and self._spans_a_move(definer, root, position):
-            return "other"
+            return "moved"
         roots.setdefault(root, (definer, slot))
         return None
 
@@ -179,7 +180,9 @@ class _View:
         effect = self.judge_.a.effects[position]
         return any(s in effect.shapes for s in effect.writes) or bool(effect.updates)
 
-    def _report(self, position: int, problem: str, content: Content, roots: dict[int, tuple[int, int]]) -> None:
+    def _report(
+        self, position: int, problem: str, content: Content, roots: dict[int, tuple[int, int]], certain: bool
+    ) -> None:
         judge = self.judge_
         key = (position, self.view)
         if key not in self.real or key in judge.hazardous:
@@ -214,11 +217,11 @@ class _View:
                 clobbers[0] if clobbers and not (unwritten and problem == "fill") else None,
                 (define,) if define else (),
                 clobbers,
-                False,
+                certain and path is not None and path.exact and judge._handed_on(position) is None,
                 witness,
                 view=True,
                 moved_region=self.on_moved,
-                approximations=("what a view without instruction is a view of",),
+                approximations=() if certain else ("what a view without instruction is a view of",),
             )
         )
 
