@@ -166,6 +166,17 @@ class Fault:
         return Witness(calls, (), self.arena, self.low, self.high, False)
 
 
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One byte of a state and what another method does to it: the writes of something else that may be the last when a
+    call ends, among so many ``alternatives``, and what loading puts there."""
+
+    byte: int
+    foreign: list[Write]
+    load: Load | None
+    alternatives: int
+
+
 class Events:
     """All faults that need more than one method, on the given hosts."""
 
@@ -249,25 +260,31 @@ class Events:
         bounds = {read.low}
         spans = [*((w.low, w.high) for w in hits), *((ld.low, ld.high) for ld in loads)]
         bounds.update(b for span in spans for b in span if read.low <= b < read.high)
-        kinds: set[str] = set()
+        best: dict[str, tuple[dict[Host, tuple[Event, ...]], Segment]] = {}
+        tried: set[tuple[Party, Party]] = set()
         for byte in sorted(bounds):
             finals = [w for w in other.finals(arena, byte, hits) if w is None or not other.excluded(w.position)]
-            unknown = [w for w in finals if w is not None and not w.known]
             known = [w for w in finals if w is not None and w.known]
             foreign = [w for w in known if not self._means(victim, state, read, other, w.object)]
+            if not foreign:
+                for w in finals:
+                    if w is not None and not w.known:
+                        self._doubt(victim, read, other, w)
             load = next((ld for ld in loads if ld.low <= byte < ld.high), None)
             party = self._party(victim, state, read, other, finals, load)
             me = Party(SHARED if read.loaded else KEPT, _own_leaves(victim, arena, byte, own), True)
-            if unknown and not foreign:
-                self._doubt(victim, read, other, unknown[0])
+            if (me, party) in tried:
+                continue
+            tried.add((me, party))
             for goal in ("foreign", "reset"):
-                if goal in kinds:
-                    continue
                 sequences = self._sequences(goal, (victim, other), (me, party), arena)
                 if not sequences:
                     continue
-                kinds.add(goal)
-                yield self._fault(goal, victim, read, arena, byte, other, foreign, load, own, sequences, finals)
+                segment = Segment(byte, foreign, load, len(finals))
+                if goal not in best or _length(sequences) < _length(best[goal][0]):
+                    best[goal] = (sequences, segment)
+        for goal, (sequences, segment) in best.items():
+            yield self._fault(goal, victim, read, arena, other, segment, own, sequences)
 
     def _means(self, victim: Memory, state: Tensor, read: Read, other: Memory, obj: int) -> bool:
         """Whether the other method's object is the same state as the victim's."""
@@ -316,14 +333,12 @@ class Events:
         victim: Memory,
         read: Read,
         arena: int,
-        byte: int,
         other: Memory,
-        foreign: list[Write],
-        load: Load | None,
+        segment: Segment,
         own: list[Write],
         sequences: dict[Host, tuple[Event, ...]],
-        finals: list[Write | None],
     ) -> Fault:
+        byte, foreign, load = segment.byte, segment.foreign, segment.load
         shortest_one = min(sequences.values(), key=lambda events: len(events))
         by_call = any(e == Event("call", other.name) for e in shortest_one)
         certain = victim.surely_reached(read.position)
@@ -340,7 +355,7 @@ class Events:
             write = foreign[0]
             low, high = max(read.low, write.low), min(read.high, write.high)
             clobber = other.place(write.position, write.slot, write.object)
-            if len(finals) > len(foreign) and not other.surely_reached(write.position):
+            if segment.alternatives > len(foreign) and not other.surely_reached(write.position):
                 certain = False
                 approximations.append("a predicate on the way depends on constants only")
             if byte >= write.sure:
@@ -497,6 +512,10 @@ class Events:
                     if hits:
                         return Read(position, slot, obj, low, high, False, effect.partial), arena, hits[0]
         return None
+
+
+def _length(sequences: dict[Host, tuple[Event, ...]]) -> int:
+    return min(map(len, sequences.values()))
 
 
 def _own_leaves(victim: Memory, arena: int, byte: int, own: list[Write]) -> frozenset[str]:
