@@ -34,7 +34,7 @@ COMPOSED = [
 ]
 STATE = ["$b.copy_($a)", "$b.copy_($a)", "$b.add_($a)", "$b.mul_(-1)", "$b.sub_(1)", "$b.copy_($a.clamp(-50, 50))"]
 #: Plans of one model: lowering it costs much more than planning it once more.
-VARIANTS = 3
+VARIANTS = 6
 
 DTYPES = ["torch.float32"] * 8 + ["torch.float64", "torch.int64"]
 
