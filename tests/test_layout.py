@@ -170,3 +170,25 @@ def test_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert target.read_text() == text
     assert main(["layout", str(tmp_path / "none.pte")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_scratch_of_an_unknown_operator_is_no_state() -> None:
+    text = """
+method forward
+  arena 1 : 64
+  %0 = tensor f32[4] @ 1+0
+  %1 = tensor f32[4] @ 1+16
+  %2 = tensor f32[4] @ 1+32
+  inputs %0
+  outputs %2
+  chain
+    0  mine::twist.out(%0, %1, %2, %2)
+"""
+    (method,) = layout(text).methods
+    assert not entries(method, "state")
+
+
+def test_arena_that_holds_nothing() -> None:
+    (method,) = layout("method forward\n  arena 1 : 16\n  inputs\n  outputs\n  chain\n").methods
+    assert (method.arenas[0].used, method.arenas[0].needed, method.arenas[0].live) == (0, 0, ())
+    assert "16 bytes planned, 0 used" in render_text(Layout("x", (method,)))

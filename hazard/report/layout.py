@@ -16,7 +16,7 @@ from hazard.analysis.check import MethodAnalysis, analyse
 from hazard.analysis.flow import Stage, Use
 from hazard.analysis.summary import Memory, same_state
 from hazard.program import Move, Program, Tensor
-from hazard.repair.interference import Lives, bits, lives
+from hazard.repair.interference import Lives, bits, lives, mask_of
 from hazard.report.terminal import clean
 
 SCHEMA_VERSION: Final = "1.0"
@@ -103,6 +103,9 @@ class _Method:
         self.others = [m for m in memories if m.a is not analysis]
         self.everything = everything
         self.lives: Lives = lives(analysis)
+        # An operand that an unknown operator may only write, such as its scratch memory, is no state.
+        states = {r.object for r in self.memory.reads} | {s for s in self.memory.states if self._named(s)}
+        self.lasting = self.lives.persistent & mask_of(states)
         self.first: dict[int, int] = {}
         self.last: dict[int, int] = {}
         for found, moments in ((self.first, list(enumerate(self.lives.present))), (self.last, self._backwards())):
@@ -111,6 +114,10 @@ class _Method:
                 for obj in bits(present & ~seen):
                     found[obj] = position
                 seen |= present
+
+    def _named(self, slot: int) -> bool:
+        value = self.method.tensor(slot)
+        return value.initial is not None or value.fqn is not None
 
     def _backwards(self) -> list[tuple[int, int]]:
         return list(enumerate(self.lives.present))[::-1]
@@ -126,7 +133,7 @@ class _Method:
         """Slots by role; the first role that fits counts, as in `ROLES`."""
         method = self.method
         found: dict[int, str] = {}
-        lasting = sorted({*self.memory.kept, *bits(self.lives.persistent)}, key=lambda s: (s in self.a.roles.views, s))
+        lasting = sorted(bits(self.lasting), key=lambda s: (s in self.a.roles.views, s))
         places = set()
         for slot in lasting:
             region = self.a.regions.region(slot)
@@ -193,12 +200,12 @@ class _Method:
         inside = [s for s in bits(self.lives.objects) if regions.space[s] == arena]
         used = max((regions.high[s] for s in inside), default=0)
         groups = self._groups(inside)
-        mask = persistent = 0
+        mask = 0
         members: dict[int, int] = {}
         for slot, group in groups.items():
             members[group] = members.get(group, 0) | 1 << slot
             mask |= 1 << slot
-        persistent = self.lives.persistent & mask
+        persistent = self.lasting & mask
         lasting = {groups[s] for s in bits(persistent)}
         base = sum(self._extent(members[g] & persistent) for g in lasting)
         passing = mask & ~sum(members[g] for g in lasting)
@@ -328,9 +335,9 @@ def render_text(layout: Layout) -> str:
             lines.append(f"  arena {a.id}{device}: {full}{_peak(a, m)}")
             if a.peak is not None:
                 words = [_word(e) for e in a.live[:SHOWN]]
-            if len(a.live) > SHOWN:
-                words.append(f"{len(a.live) - SHOWN} more")
-            lines.append(f"    live then: {', '.join(words)}")
+                if len(a.live) > SHOWN:
+                    words.append(f"{len(a.live) - SHOWN} more")
+                lines.append(f"    live then: {', '.join(words)}")
         lines.extend("  " + line for line in _table(m))
         lines.append("")
     return "\n".join(lines)
