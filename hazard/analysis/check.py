@@ -263,7 +263,8 @@ class _Judge:
         return self._shown
 
     def _report_shown(self, position: int, slot: int, bad: set[Fact], shown: list[_Shown]) -> None:
-        first = shown[0]
+        # A write that happens to leave the same value (the same operator on the same operands) is a poor example.
+        first = min(shown, key=lambda s: (self._same_value(s.seen), s.seen.call))
         seen, run = first.seen, first.run
         pairs = {(s.seen.expected[1], s.seen.seen[1]) for s in shown}
         wanted = {(f[1], f[2]) for f in bad}
@@ -290,6 +291,15 @@ class _Judge:
         )
         path = Path((), token, seen.call, exact and overlap)
         self._add_conflict(position, slot, path, run, seen, pairs, certain=exact and overlap)
+
+    def _same_value(self, seen: Seen) -> bool:
+        """Whether what was written is what was expected, as far as value numbers tell."""
+        (_, definer, through), (_, overwriter, by) = seen.expected, seen.seen
+        if min(definer, overwriter) < 0 or seen.expected[0] != seen.seen[0]:
+            return False
+        made = self.reaching.writes.get((definer, through), set())
+        put = self.reaching.writes.get((overwriter, by), set())
+        return len(made) == len(put) == 1 and self.predicates.equal((min(made), definer), (min(put), overwriter))
 
     def _free(self, jump: int) -> bool:
         """Whether an input or state can make the predicate of a jump either; numbers have been worked out."""
@@ -345,6 +355,8 @@ class _Judge:
             clobber = self.definition(LOAD, loaded, loaded, None)
         defines = {d for d, _ in pairs} | {definer}
         clobbers = {w for _, w in pairs if w >= 0} | ({overwriter} if overwriter >= 0 else set())
+        if clobbers:
+            clobbers |= self._copies_over(object_, defines, position)
         witness = self.witness(run, chosen, seen, object_)
         self.hazardous.add((position, slot))
         self.a.conflicts.append(
@@ -363,6 +375,26 @@ class _Judge:
                 approximations=self._approximations(position, slot, chosen, run, seen),
             )
         )
+
+    def _copies_over(self, obj: int, defines: set[int], use: int) -> set[int]:
+        """Copies of the value onto its own bytes between its definition and the read.
+
+        Alone they change nothing; a plan that keeps the value must know of them, since its bytes are written all the
+        same.
+        """
+        found = set()
+        for position, _, _ in self.paths.relevant_writes({obj}):
+            if self.a.effects[position].undefined or not self.reaching.copies_onto_itself(position):
+                continue
+            after = any(d >= 0 and d != position and self._can_follow(d, position) for d in defines)
+            if after and self._can_follow(position, use):
+                found.add(position)
+        return found
+
+    def _can_follow(self, first: int, then: int) -> bool:
+        """Whether a position can be executed after another within one call."""
+        a, b = self.flow.block_of[first], self.flow.block_of[then]
+        return (a == b and first < then) or b in self.flow.reachable(a)
 
     def _choose(self, answer: Answer, position: int, slot: int) -> tuple[Path, Replay | None, Seen | None]:
         """The first path whose replay shows the fault, else the first path."""
@@ -487,21 +519,22 @@ class _Judge:
             seen = next((m for m in run.mismatches if m.position == c.position and m.slot == c.victim), None)
         exact = (c.quality == EXACT or (rows and seen is not None)) and path.exact and (len(writer_objects) == 1)
         certain = exact and (run is None or (seen is not None and run.complete and run.followed))
-        definer = min((f[1] for f in facts), default=FILL)
-        if path.token.object == c.victim_object:
-            definer = path.token.definer
+        definer, victim = min((f[1] for f in facts), default=FILL), c.victim_object
+        if path.token.object in objects:
+            # Of several objects on the same bytes, the story is that of the one which the path leads to.
+            definer, victim = path.token.definer, path.token.object
         clobber = self.place(c.position, c.writer, c.writer_object, path.call)
-        define = clobber if c.both_written else self.definition(definer, c.victim_object, c.victim, path.token.call)
+        define = clobber if c.both_written else self.definition(definer, victim, c.victim, path.token.call)
         approximations = () if certain else ("which row is written",) if rows else ("sizes known at run time only",)
         return Conflict(
             Kind.COLLISION,
-            self.place(c.position, c.victim, c.victim_object, path.call),
+            self.place(c.position, c.victim, victim, path.call),
             define,
             clobber,
             (define,) if define else (),
             (clobber,),
             certain,
-            self.witness(run, path, seen, c.victim_object),
+            self.witness(run, path, seen, victim),
             escaped=self._is_moved(c.victim),
             approximations=approximations if c.quality != EXACT else (),
         )

@@ -80,6 +80,10 @@ class Predicates:
         """The structure behind a value number, for the solver."""
         return self._by_number[number].key
 
+    def equal(self, a: tuple[int, int], b: tuple[int, int]) -> bool:
+        """Whether two definitions, each an object and a position, are known to make the same value."""
+        return self._definition(*a, 0).number == self._definition(*b, 0).number
+
     def _literal(self, position: int, slot: int) -> Literal | None:
         facts = self.reaching.reads.get((position, slot), ())
         if any(f[2] != INTACT for f in facts):

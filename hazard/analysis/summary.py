@@ -101,8 +101,12 @@ class Memory:
         for effect in self.a.effects:
             found.update(effect.updates)
             found.update(s for s in effect.writes if s in effect.shapes)
-        moved = self.a.roles.moved
+        moved = self._moved()
         return {s for s in found if s not in moved and self.method.is_tensor(s) and self.tensor(s).planned}
+
+    def _moved(self) -> set[int]:
+        """Slots that a call makes refer to other tensors. Graphs bind names, and a buffer's to its next value."""
+        return set() if self.method.meaning == "graph" else self.a.roles.moved
 
     def _find_writes(self) -> None:
         for (position, slot), objects in self.reaching.writes.items():
@@ -123,7 +127,7 @@ class Memory:
 
     def _find_reads(self) -> Iterator[Read]:
         unwritten = {(c.use.position, c.use.slot) for c in self.a.conflicts if c.kind is Kind.UNWRITTEN}
-        moved = self.a.roles.moved
+        moved = self._moved()
         for (position, slot), facts in sorted(self.reaching.reads.items()):
             effect = self.a.effects[position]
             if slot not in effect.reads or slot in effect.may_writes:
