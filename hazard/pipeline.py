@@ -255,7 +255,7 @@ class CheckedPlanning(_Collecting):
         try:
             return super().run(graph_module, graph_signature)
         except Exception as error:
-            faults = tuple(storage_faults(graph_module, name, Origins()))
+            faults = tuple(storage_faults(graph_module, name, Origins(), failed=True))
             if not faults:
                 raise
             self.graphs.clear()
@@ -276,9 +276,13 @@ class CheckedPlanning(_Collecting):
             self._judge(program_from_graphs(graphs), None)
 
     def _judge(self, program: Program, cause: Exception | None) -> None:
-        from hazard.api import HazardError, check
+        from hazard.api import check
 
-        report: Report = check(program, name="planned graphs", **self.options)
+        self._deliver(check(program, name="planned graphs", **self.options), cause)
+
+    def _deliver(self, report: Report, cause: Exception | None) -> None:
+        from hazard.api import HazardError
+
         self.__dict__["report"] = report
         if report.passed(self.fail_on):
             return

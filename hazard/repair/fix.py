@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 
 from hazard.analysis.conflicts import Conflict, Kind
 from hazard.analysis.effects import Declaration
-from hazard.api import ProgramReport, check_program
+from hazard.api import ProgramReport, check_program, chosen_rules
 from hazard.hosts import RELEASED, Host
 from hazard.program import DelegateCall, InputError, Program, Tensor
 from hazard.repair.interference import Bond, Demand, Intrusion, demand, intrusions, without_lookalikes
 from hazard.repair.placement import ArenaPlan, Placement, place, placed_program
 from hazard.repair.write import Plan, write_plan
-from hazard.rule import all_rules, site_word
+from hazard.rule import Rule, site_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +84,16 @@ def repair_program(
     *,
     bonds: Mapping[int, Sequence[Bond]] | None = None,
     alignment: int | None = None,
+    rules: Sequence[Rule] | None = None,
 ) -> Repair:
-    """Plans ``program`` anew and checks the result with all rules, on the given hosts.
+    """Plans ``program`` anew and checks the result, on the given hosts.
 
-    ``bonds`` and ``alignment`` (bytes) are those of `hazard.repair.interference.demand`.
+    ``bonds`` and ``alignment`` (bytes) are those of `hazard.repair.interference.demand`; ``rules`` are all that are on
+    by default if left out.
 
     Where the program was free of hazards, an arena that would not become smaller stays as it was.
     """
-    rules = all_rules()
+    rules = rules or chosen_rules(None, None)
     before = check_program(program, path, None, rules, effects, hosts)
     demanded = demand(program, [m.analysis for m in before.methods], bonds, alignment)
     intruding = intrusions(demanded)
@@ -105,7 +107,9 @@ def repair_program(
             placement, kept = _keep_smaller(demanded, placement)
         fixed = placed_program(program, placement)
         after = check_program(fixed, path, None, rules, effects, hosts)
-        left = intrusions(demand(fixed, [m.analysis for m in after.methods], bonds, alignment))
+        left = []
+        if len(program.methods) > 1:
+            left = intrusions(demand(fixed, [m.analysis for m in after.methods], bonds, alignment))
         assumptions = [a for m in after.methods for a in m.assumptions]
         refusals = _refusals(after, left, demanded)
         repair = Repair(before, after, fixed, placement, intruding, refusals, assumptions, kept)
