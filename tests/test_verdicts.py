@@ -40,7 +40,7 @@ RIGHT_BY_LUCK = {"e08_cond_output_into_state_with_second_cond": "HZ101"}
 #: Which rule a fault of a kind breaks.
 RULES_OF_KIND = {
     "A": {"HZ101", "HZ102"}, "A2": {"HZ101", "HZ102"}, "B": {"HZ201"}, "B2": {"HZ201"},
-    "E4": {"HZ102", "HZ103"}, "E5": {"HZ103"}, "E6": {"HZ201"}, "E1": {"HZ703"}, "E1+E5": {"HZ103"},
+    "E4": {"HZ102", "HZ103"}, "E5": {"HZ103"}, "E6": {"HZ201"}, "E1": {"HZ703"}, "E1+E5": {"HZ103", "HZ304"},
     "F1": {"HZ501"}, "F2": {"HZ502"}, "G": {"HZ601"}, "H": {"HZ602"}, "I": {"HZ101"}, "J": {"HZ102", "HZ103"},
 }  # fmt: skip
 

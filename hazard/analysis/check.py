@@ -358,6 +358,10 @@ class _Judge:
         if clobbers:
             clobbers |= self._copies_over(object_, defines, position)
         witness = self.witness(run, chosen, seen, object_)
+        approximations = self._approximations(position, slot, chosen, run, seen)
+        if definer == FILL and overwriter in self.a.roles.bases.get(slot, frozenset()):
+            certain = False
+            approximations = (*approximations, "whether the slot is state, or a view of what was written")
         self.hazardous.add((position, slot))
         self.a.conflicts.append(
             Conflict(
@@ -372,7 +376,7 @@ class _Judge:
                 escaped=escaped,
                 persistent=self.is_state(slot, definer, defined_in, call),
                 again=self._again(position, overwriter, overwritten_in, call),
-                approximations=self._approximations(position, slot, chosen, run, seen),
+                approximations=approximations,
             )
         )
 

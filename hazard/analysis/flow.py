@@ -7,6 +7,7 @@ The last block leads back to the first: a call is followed by another call, with
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hazard.program import Instruction, JumpFalse, Method, Scalar
@@ -205,3 +206,35 @@ def _find_loops(flow: Flow) -> None:
         for block in loop.body:
             around.setdefault(block, []).append(i)
     flow.loops_of = {b: tuple(ls) for b, ls in around.items()}
+
+
+class InstanceOrder:
+    """Order of positions within one instance of a value: one call, and one iteration of the loops around all reads."""
+
+    def __init__(self, flow: Flow, positions: Iterable[int]) -> None:
+        self.flow = flow
+        common: set[int] | None = None
+        for p in positions:
+            loops = set(flow.loops_of.get(flow.block_of[p], ()))
+            common = loops if common is None else common & loops
+        cut = {(latch, flow.loops[i].header) for i in common or () for latch in flow.loops[i].latches}
+        self.successors = {b: [t for t, _ in flow.blocks[b].successors if (b, t) not in cut] for b in flow.order}
+        self._reached: dict[int, set[int]] = {}
+
+    def _from(self, block: int) -> set[int]:
+        known = self._reached.get(block)
+        if known is None:
+            known = set()
+            work = list(self.successors.get(block, ()))
+            while work:
+                b = work.pop()
+                if b not in known:
+                    known.add(b)
+                    work.extend(self.successors.get(b, ()))
+            self._reached[block] = known
+        return known
+
+    def before(self, first: int, then: int) -> bool:
+        """Whether ``then`` can follow ``first`` in the same instance."""
+        a, b = self.flow.block_of[first], self.flow.block_of[then]
+        return (a == b and first < then) or b in self._from(a)

@@ -366,7 +366,8 @@ class _Search:
                 for event in events:
                     if event[0] == "write" and (event[2], position) in self.starts:
                         quality = UNKNOWN if event[1] in effect.may_writes else EXACT
-                        slots = self.paths.meaning(event[1], event[2])
+                        adopters = self.reaching.roles.adopters.get(position, ())
+                        slots = self.paths.meaning(event[1], event[2]).union(adopters)
                         result[Token(event[2], position, slots, INTACT, quality, call)] = None
                 continue
             current: list[Token] = [token]
@@ -400,7 +401,7 @@ class _Search:
         self, position: int, effect: Effect, writes: list[tuple[Any, ...]], token: Token, call: int, same_bytes: bool
     ) -> list[Token]:
         regions = self.reaching.regions
-        slots = token.slots
+        slots = token.slots.difference(self.reaching.roles.adopters.get(position, ()))
         results: list[Token] = []
         hit = EXACT + 99
         for _, t, obj in writes:

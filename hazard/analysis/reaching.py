@@ -133,6 +133,7 @@ class Reaching:
             if slot in moved:
                 uses.append(slot)
         kills.extend(effect.scalars)
+        kills.extend(self.roles.adopters.get(position, ()))
         tracked = self._tracked
         return tuple(s for s in dict.fromkeys(uses) if tracked(s)), tuple(s for s in dict.fromkeys(kills) if tracked(s))
 
@@ -406,10 +407,13 @@ class Reaching:
         inherited.update({t: state.get(t, ()) for t, _, kind in targets if kind == "append"})
         if not same_bytes:
             redefined = {t for t, _, kind in targets if kind == "write"}
+            redefined.update(self.roles.adopters.get(position, ()))
             for slot, objects, kind in targets:
                 self._clobber(position, slot, objects, kind, redefined, state)
                 if contents:
                     self._overlay(position, slot, objects, kind, contents)
+        for slot in self.roles.adopters.get(position, ()):
+            state[slot] = ((slot, position, INTACT, EXACT),)
         for slot, objects, kind in targets:
             if kind == "write":
                 state[slot] = tuple((o, position, INTACT, EXACT) for o in objects)

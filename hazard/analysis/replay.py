@@ -386,6 +386,10 @@ class _Run:
             self.memory_of(space).write(low, high, (self.call, position, slot))
         for slot in effect.updates:
             self.update(position, slot)
+        for slot in self.reaching.roles.adopters.get(position, ()):
+            region = self.regions.region(slot)
+            own = next(s for s in (*effect.writes, *effect.updates) if self.regions.region(s) == region)
+            self.slots[slot] = (slot, list(self.slots[own][1]))
         for slot in effect.appends:
             assert isinstance(step, Kernel)
             row = self.number(effect.row) if effect.row is not None else None

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hazard.analysis.effects import Declarations, Effect, effect_of
-from hazard.analysis.flow import Flow, Stage, Use
+from hazard.analysis.flow import Flow, InstanceOrder, Stage, Use
 from hazard.program import (
     Alias,
     Constant,
@@ -43,6 +43,9 @@ class Roles:
 
     ``moved``: slots that a move, an alias or a run-time view can make refer to another tensor object.
     ``views``: presumed views. ``states``: planned slots that keep a meaning from one call to the next.
+    ``adopters``: position of a write to state -> the other entries of that state. ``bases``: slots that are only ever
+    updated in place, with the writes that may define them: such a slot is state without contents, or a view without
+    instruction of a tensor on exactly its bytes.
     ``root``: for each tensor slot, the representative of the slots that moves connect it with.
     """
 
@@ -52,6 +55,8 @@ class Roles:
     root: dict[int, int]
     move_targets: set[int]
     guesses: list[Guess]
+    adopters: dict[int, tuple[int, ...]]
+    bases: dict[int, frozenset[int]]
 
 
 class Regions:
@@ -187,7 +192,54 @@ def settle_roles(
     if not states_meaning:
         views = _presumed_views(flow, effects, regions, written)
     root = {s: find(s) for s, v in enumerate(method.values) if isinstance(v, Tensor)}
-    return Roles(moved, views, written, root, move_targets, guesses)
+    adopters, bases = ({}, {}) if states_meaning else _adopters(flow, effects, regions, moved)
+    return Roles(moved, views, written, root, move_targets, guesses, adopters, bases)
+
+
+def _adopters(
+    flow: Flow, effects: list[Effect], regions: Regions, moved: set[int]
+) -> tuple[dict[int, tuple[int, ...]], dict[int, frozenset[int]]]:
+    """``adopters`` and ``bases`` of `Roles`.
+
+    A write may define the base of a slot if it writes exactly the slot's bytes before the slot's updates, and not after
+    them, in one call and in one iteration of the loops around them.
+    """
+    method = flow.method
+    updates: dict[int, list[int]] = {}
+    whole: set[int] = set(method.inputs) | moved
+    writers: dict[Region, list[tuple[int, int, bool]]] = {}
+    for position, effect in enumerate(effects):
+        for slot in effect.updates:
+            updates.setdefault(slot, []).append(position)
+        whole.update(effect.writes, effect.appends, effect.may_writes)
+        for slot in (*effect.writes, *effect.updates):
+            if slot not in moved:
+                writers.setdefault(regions.region(slot), []).append((position, slot, slot in effect.writes))
+    found: dict[int, set[int]] = {}
+    bases: dict[int, frozenset[int]] = {}
+    states: dict[tuple[Region, int], list[int]] = {}
+    for slot, value in enumerate(method.values):
+        if isinstance(value, Tensor) and value.planned and value.initial is not None and slot not in moved:
+            states.setdefault((regions.region(slot), value.initial), []).append(slot)
+    for (region, _), entries in states.items():
+        for position, slot, _ in writers.get(region, ()) if len(entries) > 1 else ():
+            if slot in entries:
+                found.setdefault(position, set()).update(e for e in entries if e != slot)
+    for slot, positions in updates.items():
+        value = method.tensor(slot)
+        if slot in whole or not value.planned or value.initial is not None or value.dynamism is not Dynamism.STATIC:
+            continue
+        order = InstanceOrder(flow, positions)
+        defining = set()
+        for position, writer, is_whole in writers.get(regions.region(slot), ()):
+            if writer == slot or not is_whole:
+                continue
+            after = any(order.before(u, position) for u in positions)
+            if not after and any(order.before(position, u) for u in positions):
+                defining.add(position)
+        if defining:
+            bases[slot] = frozenset(defining)
+    return {position: tuple(sorted(slots)) for position, slots in found.items()}, bases
 
 
 def _presumed_views(flow: Flow, effects: list[Effect], regions: Regions, written: set[int]) -> set[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hazard.analysis.conflicts import Conflict, Kind, Place
+from hazard.analysis.flow import InstanceOrder
 from hazard.analysis.reaching import FILL, LOAD, Content
 from hazard.program import Move, Tensor
 
@@ -157,7 +158,7 @@ class _View:
         From the move on, a plan keeps the slot's bytes for the result, so the view can only be one of the result, which
         is elsewhere.
         """
-        order = _Between(self.judge_, [position])
+        order = InstanceOrder(self.judge_.flow, [position])
         for m, step in enumerate(self.judge_.flow.code):
             if isinstance(step, Move) and step.target in self.owners and self.roles.root.get(step.target) != root:
                 if order.before(definer, m) and order.before(m, position):
@@ -231,7 +232,7 @@ class _View:
         positions = [p for p, _ in self.reads]
         if len(positions) < 2:
             return
-        reach = _Between(judge, positions)
+        reach = InstanceOrder(judge.flow, positions)
         for position, contents in self.reads:
             key = (position, self.view)
             if key not in self.real or key in judge.hazardous:
@@ -262,36 +263,3 @@ class _View:
                     )  # fmt: skip
                 )
                 break
-
-
-class _Between:
-    """Order of positions within one instance of a value: one call, and one iteration of the loops around all reads."""
-
-    def __init__(self, judge: _Judge, positions: list[int]) -> None:
-        flow = judge.flow
-        self.flow = flow
-        common: set[int] | None = None
-        for p in positions:
-            loops = set(flow.loops_of.get(flow.block_of[p], ()))
-            common = loops if common is None else common & loops
-        cut = {(latch, flow.loops[i].header) for i in common or () for latch in flow.loops[i].latches}
-        self.successors = {b: [t for t, _ in flow.blocks[b].successors if (b, t) not in cut] for b in flow.order}
-        self._reached: dict[int, set[int]] = {}
-
-    def _from(self, block: int) -> set[int]:
-        known = self._reached.get(block)
-        if known is None:
-            known = set()
-            work = list(self.successors.get(block, ()))
-            while work:
-                b = work.pop()
-                if b not in known:
-                    known.add(b)
-                    work.extend(self.successors.get(b, ()))
-            self._reached[block] = known
-        return known
-
-    def before(self, first: int, then: int) -> bool:
-        """Whether ``then`` can follow ``first`` in the same instance."""
-        a, b = self.flow.block_of[first], self.flow.block_of[then]
-        return (a == b and first < then) or b in self._from(a)
