@@ -140,7 +140,9 @@ def test_output_fed_back() -> None:
 
     experiment = runner.load_build(case.name)()
     (x,) = experiment.example_inputs
-    forward = runtime.Runtime.get().load_program(path.read_bytes()).load_method("forward")
+    # The method does not keep its program alive.
+    loaded = runtime.Runtime.get().load_program(path.read_bytes())
+    forward = loaded.load_method("forward")
     with torch.no_grad():
         once = experiment.module(x)
         twice = experiment.module(once)
@@ -170,7 +172,8 @@ def test_loop_goes_on_where_a_failed_call_stopped() -> None:
     assert finding.severity == "note"
     assert report.verdict == "proved"
 
-    forward = runtime.Runtime.get().load_program(program).load_method("forward")
+    loaded = runtime.Runtime.get().load_program(program)
+    forward = loaded.load_method("forward")
     assert forward.execute([first, table])[0].flatten().tolist() == [10.0, 20.0, 30.0]
     with pytest.raises(RuntimeError):
         forward.execute([wrong, table])
