@@ -220,9 +220,10 @@ def parse_program(text: str, path: str = "<text>") -> Program:
     Raises InputError with path, line number and what is wrong there.
     """
     methods: list[_Builder] = []
-    line_number = 0
+    reached = 0  # the line that an error is about
     try:
-        for line_number, raw in enumerate(text.splitlines(), 1):
+        for number, raw in enumerate(text.splitlines(), 1):
+            reached = number
             line = _strip_comment(raw)
             if not line:
                 continue
@@ -238,7 +239,7 @@ def parse_program(text: str, path: str = "<text>") -> Program:
             raise _LineError("two methods have the same name")
         return Program(tuple(m.finish() for m in methods))
     except (_LineError, ValueError) as e:
-        raise InputError(f"{path}:{line_number}: {e}") from None
+        raise InputError(f"{path}:{reached}: {e}") from None
 
 
 def _strip_comment(line: str) -> str:

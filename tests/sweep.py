@@ -46,7 +46,8 @@ def sweep(folders: list[str]) -> int:
             print(f"FAILED {file.name}: {finding.method}: {finding.code} {finding.message}")
         for reason in reasons[:1]:
             print(f"unknown {file.name}: {reason}")
-    print(f"{len(files)} programs; methods: {dict(sorted(verdicts.items()))}; findings: {dict(sorted(findings.items()))}")
+    methods, found = dict(sorted(verdicts.items())), dict(sorted(findings.items()))
+    print(f"{len(files)} programs; methods: {methods}; findings: {found}")
     return 1 if failed or not files else 0
 
 
