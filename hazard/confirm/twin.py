@@ -132,7 +132,8 @@ class _Plan:
 
     def _place_views(self, m: int, analysis: MethodAnalysis) -> None:
         method, regions = analysis.method, analysis.regions
-        if not (views := [v for v in sorted(analysis.roles.views) if method.tensor(v).planned]):
+        views = sorted(analysis.roles.views | _written_in_place_only(analysis))
+        if not (views := [v for v in views if method.tensor(v).planned]):
             return
         events: dict[Any, list[tuple[int, int, bool]]] = defaultdict(list)  # region -> (position, slot, by a move)
         sources: dict[int, list[int]] = defaultdict(list)
@@ -149,9 +150,15 @@ class _Plan:
             if isinstance(value, Tensor) and value.initial is not None and slot not in analysis.roles.views:
                 events[regions.region(slot)].insert(0, (-1, slot, False))
         for view in views:
+            presumed = view in analysis.roles.views
             found = events[regions.region(view)]
             read_at = first_read.get(view, 0)
-            before = [e for e in found if e[0] < read_at]
+            before = [e for e in found if e[0] < read_at and e[1] != view]
+            if not presumed:
+                # State, unless there is something that it can be a view of.
+                if before and not before[-1][2]:
+                    self.unite((m, before[-1][1]), (m, view), 0)
+                continue
             if (m, view) in self.alone:
                 self.orphans.add((m, view))
                 continue
@@ -241,6 +248,17 @@ def _same_state(method: Method) -> Iterable[tuple[int, int]]:
                 yield seen[key], slot
             else:
                 seen[key] = slot
+
+
+def _written_in_place_only(analysis: MethodAnalysis) -> set[int]:
+    """Slots without initial contents that only in-place kernels write: state, or a view that is written through."""
+    updated: set[int] = set()
+    defined: set[int] = set()
+    for effect in analysis.effects:
+        updated.update(effect.updates)
+        defined.update(effect.writes)
+    tensor = analysis.method.tensor
+    return {s for s in updated - defined if tensor(s).initial is None and s not in analysis.roles.views}
 
 
 class _Patterns:

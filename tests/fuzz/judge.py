@@ -153,6 +153,9 @@ def _failed(outcome: Outcome, status: str, error: BaseException) -> Outcome:
 
 def _classify(outcome: Outcome, report: Any, graph_report: Any) -> None:
     faults, graph_faults = (_faults(r) for r in (report, graph_report))
+    if outcome.against_twin and outcome.detail and not outcome.against_eager and "(pattern" not in outcome.against_twin:
+        # Eager agrees with the program: the twin is at fault, not the program.
+        outcome.against_twin = ""
     if outcome.against_twin:
         outcome.kind = "agree-hazard" if faults else "missed"
     elif outcome.against_eager:
