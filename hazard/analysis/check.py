@@ -152,6 +152,7 @@ class _Judge:
         self.uncertain: set[tuple[int, int]] = set()
         self.replays = 0
         self.searches = 0
+        self._assumed: set[str] = set()
         self._paths: Paths | None = None
         self._predicates: Predicates | None = None
         self._runs: list[Replay] | None = None
@@ -587,7 +588,8 @@ class _Judge:
             self.a.reasons.append(text)
 
     def _assume(self, text: str) -> None:
-        if text not in self.a.assumptions:
+        if text not in self._assumed:
+            self._assumed.add(text)
             self.a.assumptions.append(text)
 
     # --- telling it ---------------------------------------------------------------------------------------------------

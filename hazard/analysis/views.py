@@ -147,7 +147,7 @@ class _View:
             return None
         if roots and root not in roots:
             return "root"
-        if definer >= 0 and self._spans_a_move(definer, root, position):
+        if definer >= 0 and self.owners and self._spans_a_move(definer, root, position):
             return "moved"
         roots.setdefault(root, (definer, slot))
         return None
