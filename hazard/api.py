@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -163,8 +164,13 @@ def check(
     borrowed: bool | None = None,
     concurrent: bool = False,
     restaged: bool = True,
+    config: Any = None,
+    signature: Any = None,
 ) -> Report:
-    """Checks a program: a path of a ``.pte``, ``.bpte`` or ``.hir``, the bytes of one, or a `Program`.
+    """Checks a program: a path of a ``.pte``, ``.bpte`` or ``.hir``, the bytes of one, a `Program`, or one of
+    ExecuTorch's: an ``ExecutorchProgramManager``, an ``EdgeProgramManager`` (planned in a copy with ``config``, an
+    ``ExecutorchBackendConfig``), a planned ``ExportedProgram`` or ``GraphModule``. ``signature`` is the export
+    signature that belongs to it, see `hazard.pipeline.program_of`.
 
     ``select`` and ``ignore`` name rules; ``effects`` declares custom operators; ``name`` is used in messages for inputs
     that have no path. ``host`` names the hosts that count (python-runtime, module, module-shared; default: all) and the
@@ -177,13 +183,13 @@ def check(
     )
     asked = frozenset(r.code for r in rules) if select else frozenset()
     started = time.perf_counter()
-    path, digest, program = _program(source, name)
+    path, digest, program = _program(source, name, config, signature)
     report = check_program(program, path, digest, rules, effects, hosts, asked)
     report.seconds = time.perf_counter() - started
     return Report([report])
 
 
-def _program(source: Any, name: str | None) -> tuple[str, str | None, Program]:
+def _program(source: Any, name: str | None, config: Any, signature: Any) -> tuple[str, str | None, Program]:
     from hazard.frontends import load, load_bytes
 
     if isinstance(source, Program):
@@ -194,6 +200,11 @@ def _program(source: Any, name: str | None) -> tuple[str, str | None, Program]:
         path = os.fspath(source)
         program = load(path)
         return path, _digest(path), program
+    if "torch" in sys.modules:
+        from hazard.pipeline import holds_graphs, program_of
+
+        if holds_graphs(source):
+            return name or "<graphs>", None, program_of(source, config=config, signature=signature)
     raise InputError(f"cannot check a {type(source).__name__}: give a path, bytes or a program")
 
 
