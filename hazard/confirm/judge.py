@@ -169,7 +169,7 @@ class _Run:
                 return _Suspect(finding, alone=[(m, s) for s in views])
         places = [p for p in (finding.define, finding.clobber, finding.use) if p]
         main = [(m, s) for p in places for s in self._slots(m, p)]
-        every = [(m, s) for p in (*places, *finding.all_defines, *finding.all_clobbers) for s in self._slots(m, p)]
+        every = [*main, *((m, s) for p in (*finding.all_defines, *finding.all_clobbers) for s in self._written(m, p))]
         sets = [s for s in (list(dict.fromkeys(main)), list(dict.fromkeys(every))) if self._moved_apart(s)]
         if not sets:
             return _Suspect(finding, reason=SHARED)
@@ -198,6 +198,14 @@ class _Run:
         if place.slot is not None:
             return [s for s in found if moved.get(s, s) == moved.get(place.slot, place.slot)]
         return found
+
+    def _written(self, m: int, place: Place) -> list[int]:
+        """The slots that the instruction at a place writes; a definer on another path may use another slot."""
+        effect = self.analyses[m].effects[place.position] if place.position >= 0 else None
+        if effect is None:
+            return self._slots(m, place)
+        found = (*effect.writes, *effect.updates, *effect.appends)
+        return [s for s in found if self.analyses[m].method.tensor(s).planned]
 
     def _moved_apart(self, slots: list[Slot]) -> bool:
         """Whether the twin has changed the distance of any two of the slots."""

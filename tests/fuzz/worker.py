@@ -9,6 +9,7 @@ import dataclasses
 import json
 import logging
 import os
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -33,10 +34,13 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
+    from corpus.runner import RELEASE
     from tests.fuzz.generate import generate
     from tests.fuzz.judge import judge
     from tests.fuzz.recipe import source
 
+    said = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    commit = said.stdout.strip()
     for line in sys.stdin:
         seed = int(line)
         recipe = generate(seed)
@@ -51,6 +55,7 @@ def main() -> None:
                 (folder / "programs" / f"seed_{seed:06}_{outcome.variant}.pte").write_bytes(outcome.data)
             record = dataclasses.asdict(outcome)
             del record["data"]
+            record |= {"release": RELEASE, "commit": commit}
             records.append(record)
         answers.write(json.dumps(records) + "\n")
         answers.flush()
