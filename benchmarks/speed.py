@@ -70,7 +70,8 @@ def sequential_conds(count: int) -> Program:
             f"move %{result} <- %{other}",
         ]
         outputs.append(f"%{result}")
-    head = ["method forward", f"  arena 1 : {96 + 16 * count}", *values, "  inputs %0", "  outputs " + " ".join(outputs)]
+    arena, ends = f"  arena 1 : {96 + 16 * count}", "  outputs " + " ".join(outputs)
+    head = ["method forward", arena, *values, "  inputs %0", ends]
     return parse_program("\n".join([*head, "  chain", *("    " + c for c in code)]))
 
 
