@@ -252,11 +252,7 @@ def fed_back_outputs(producer: Memory, consumer: Memory, hosts: tuple[Host, ...]
 
 def _reads_of(memory: Memory, slot: int, staged: int) -> list[int]:
     """Positions that read what was staged into an input."""
-    found = set()
-    for (position, read), facts in memory.reaching.reads.items():
-        effect = memory.a.effects[position]
-        if read in effect.reads and any(f[0] == slot and f[1] == staged for f in facts):
-            found.add(position)
+    found = {p for p, read in memory.reads_of_input(slot, staged) if read in memory.a.effects[p].reads}
     for (position, view), contents in memory.reaching.contents.items():
         if view in memory.a.effects[position].reads and any(d == staged for c in contents for _, _, d, _ in c):
             found.add(position)

@@ -80,6 +80,8 @@ class Reaching:
         self._kills: list[tuple[int, ...]] = []
         self.live_in: dict[int, set[int]] = {}
         self._dies: dict[int, tuple[int, ...]] = {}
+        self._shown: dict[int, list[int]] = {}  # position -> presumed views of the bytes written there, if live after
+        self._is_tracked = [self._tracked(s) for s in range(len(self.method.values))]
         self._views_at: dict[tuple[int, int, int], list[int]] = {}
         for p in roles.views:
             self._views_at.setdefault(regions.region(p), []).append(p)
@@ -134,8 +136,8 @@ class Reaching:
                 uses.append(slot)
         kills.extend(effect.scalars)
         kills.extend(self.roles.adopters.get(position, ()))
-        tracked = self._tracked
-        return tuple(s for s in dict.fromkeys(uses) if tracked(s)), tuple(s for s in dict.fromkeys(kills) if tracked(s))
+        tracked = self._is_tracked
+        return tuple(s for s in dict.fromkeys(uses) if tracked[s]), tuple(s for s in dict.fromkeys(kills) if tracked[s])
 
     def _liveness(self) -> None:
         flow = self.flow
@@ -168,9 +170,13 @@ class Reaching:
             block = flow.blocks[b]
             for position in range(block.end - 1, block.start - 1, -1):
                 uses, kills = self._uses[position], self._kills[position]
+                views = self.roles.views
                 dead = tuple(s for s in (*uses, *kills) if s not in live)
                 if dead:
-                    self._dies[position] = dead
+                    # Views of the bytes that are written here are not entered into the state unless they are live.
+                    self._dies[position] = tuple(s for s in dead if s not in views or s in uses)
+                if views and (shown := [s for s in kills if s in views and s in live]):
+                    self._shown[position] = shown
                 live.difference_update(kills)
                 live.update(uses)
 
@@ -501,7 +507,12 @@ class Reaching:
         value = self.method.values[writer]
         if isinstance(value, Tensor) and value.dynamism is Dynamism.STATIC:
             area = self.regions.region(obj)
-            for view in self._views_at.get(area, ()):
+            # A write through a slot that may refer to other bytes ends no view's life, so those alive are in the state.
+            moved = writer in self.roles.moved
+            candidates = self._views_at.get(area, ()) if moved else self._shown.get(position, ())
+            for view in candidates:
+                if view not in contents if moved else self.regions.region(view) != area:
+                    continue
                 contents[view] = (((area[1], area[2], position, writer),),)
 
     def dead_after(self, position: int) -> bool:

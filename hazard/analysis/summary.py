@@ -62,6 +62,7 @@ class Memory:
         self.a, self.method, self.name = analysis, analysis.method, analysis.method.name
         self.regions, self.reaching, self.flow = analysis.regions, analysis.reaching, analysis.flow
         self._judge: _Judge | None = None
+        self._input_reads: dict[tuple[int, int], list[tuple[int, int]]] | None = None
         self._reached: dict[int, set[int]] = {}
         self._ways: dict[int, tuple[Path | None, bool]] = {}
         self.states = self._states()
@@ -88,6 +89,16 @@ class Memory:
 
     def tensor(self, slot: int) -> Tensor:
         return self.method.tensor(slot)
+
+    def reads_of_input(self, slot: int, staged: int) -> list[tuple[int, int]]:
+        """(position, slot) of what may read the value that staging at position ``staged`` put into input ``slot``."""
+        if self._input_reads is None:
+            self._input_reads = {}
+            for key, facts in self.reaching.reads.items():
+                for obj, definer, _, _ in facts:
+                    if 0 <= definer < self.flow.first:
+                        self._input_reads.setdefault((obj, definer), []).append(key)
+        return self._input_reads.get((slot, staged), [])
 
     def _states(self) -> set[int]:
         """Slots that hold state by the look of it: contents or a name in the file, kept from call to call, or updated
