@@ -142,6 +142,8 @@ def _print_tensor(t: Tensor) -> str:
         parts.append(f"slot {t.slot}")
     if t.base is not None:
         parts.append(f"base %{t.base}+{t.base_offset}")
+    if t.lost_value:
+        parts.append("lost-value")
     return " ".join(parts)
 
 
@@ -445,7 +447,7 @@ def _parse_tensor(text: str) -> Tensor:
     placement: Placement = Unplanned()
     dynamism = Dynamism.STATIC
     initial, fqn, name, slot, extent, layout = None, None, None, None, None, None
-    base, base_offset = None, 0
+    base, base_offset, lost_value = None, 0, False
     for token in tokens:
         match token:
             case "@":
@@ -472,12 +474,16 @@ def _parse_tensor(text: str) -> Tensor:
                 name = _unquote(next(tokens, ""))
             case "slot":
                 slot = int(next(tokens, ""))
+            case "lost-value":
+                lost_value = True
             case "base":
                 number, _, bytes_in = next(tokens, "").partition("+")
                 base, base_offset = _slot(number), int(bytes_in)
             case _:
                 raise _LineError(f"unknown word `{token}` in a tensor")
-    return Tensor(match[1], sizes, placement, dynamism, initial, fqn, layout, extent, name, slot, base, base_offset)
+    return Tensor(
+        match[1], sizes, placement, dynamism, initial, fqn, layout, extent, name, slot, base, base_offset, lost_value
+    )
 
 
 def _boolean(text: str) -> bool:

@@ -46,7 +46,8 @@ method forward
 ## What to do
 
 Add `InitializedMutableBufferPass([...names...])` to the passes of `ExecutorchBackendConfig` where the initial value
-matters; ignore the note where the state is zero at the start and hosts fill arenas with zeros.
+matters. From a graph, where the model's own value is known and is not zero, this is an error. Ignore the note where the
+state is zero at the start and hosts fill arenas with zeros.
 """
 
 from collections.abc import Iterator
@@ -54,6 +55,7 @@ from collections.abc import Iterator
 from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Conflict, Kind
 from hazard.hosts import tell as tell_events
+from hazard.program import Tensor
 from hazard.rule import Context, Finding, Rule, Story, value_word
 
 
@@ -63,6 +65,15 @@ def claims(conflict: Conflict, analysis: MethodAnalysis) -> bool:
 
 def tell(conflict: Conflict, analysis: MethodAnalysis) -> Story:
     state = value_word(conflict.define or conflict.use)
+    slot = conflict.define.slot if conflict.define else None
+    value = analysis.method.values[slot] if slot is not None else None
+    if isinstance(value, Tensor) and value.lost_value:
+        return Story(
+            f"the state {state} is read before anything has written it: its initial value in the model is not zero, and"
+            " is not in the program",
+            "export the initial value with `InitializedMutableBufferPass`",
+            severity="error",
+        )
     return Story(
         f"the state {state} is read before anything has written it: its initial contents are not in the program",
         "export the initial value with `InitializedMutableBufferPass` if it is not zero",

@@ -384,3 +384,22 @@ def test_rows_of_a_loop_that_were_read_may_be_overwritten_but_not_the_next() -> 
     assert not [f for f in hazard.check(parse_program(text)).findings if f.severity == "error"]
     hit = text.replace("%5 = tensor f32[2] @ 1+0", "%5 = tensor f32[2] @ 1+8")
     assert [f.code for f in hazard.check(parse_program(hit)).findings if f.severity == "error"] == ["HZ102"]
+
+
+def test_state_whose_value_the_program_lost_is_an_error() -> None:
+    text = """
+method forward
+  meaning graph
+  arena 1 : 64
+  %0 = tensor f32[4] @ 1+0
+  %1 = tensor f32[4] @ 1+16 fqn "count" lost-value
+  %2 = tensor f32[4] @ 1+32
+  inputs %0
+  outputs %2
+  chain
+    0  aten::add.out(%1, %0, %3, %2, %2)
+"""
+    lost = hazard.check(parse_program(text))
+    assert [(f.code, f.severity) for f in lost.findings] == [("HZ202", "error")]
+    kept = hazard.check(parse_program(text.replace(" lost-value", "")))
+    assert [(f.code, f.severity) for f in kept.findings] == [("HZ202", "note")]

@@ -412,6 +412,8 @@ class _MethodWriter:
         const = bool(node.meta.get("et_init_buffer")) if mutable else not from_caller
         external = node.meta.get("constant_tag") is not None
         tensor = self.tensor(spec, node.name, const=const, fqn=fqn, external=external, data=data)
+        if mutable and tensor.planned and tensor.initial is None and data is not None and _has_bits(data):
+            tensor = replace(tensor, lost_value=True)
         ref = self.entry(tensor)
         self.remember(spec, ref.index)
         self.defined.add(ref.index)
@@ -909,6 +911,15 @@ class _Ints:
 
 
 _INTS: Final = _Ints()
+
+
+def _has_bits(data: Any) -> bool:
+    """Whether a tensor has a bit that is not zero; one without data (a fake tensor) is not known to."""
+    import torch
+
+    if type(data).__name__ == "FakeTensor" or data.is_meta or not data.numel():
+        return False
+    return bool(data.detach().contiguous().view(-1).view(torch.uint8).any())
 
 
 def _constant(value: Any) -> Value:
