@@ -53,7 +53,12 @@ from hazard.rule import Context, Finding, Rule, value_word
 def scan(context: Context) -> Iterator[Finding]:
     events = context.events
     for memory, analysis in zip(events.memories, context.methods, strict=True):
-        changed = {slot for position, slot in analysis.reaching.writes if analysis.flow.sites[position] is not None}
+        changed = {
+            obj
+            for (position, _), objects in analysis.reaching.writes.items()
+            if analysis.flow.sites[position] is not None
+            for obj in objects
+        }
         for fault in outputs_over_inputs(memory, events.hosts):
             meant = fault.use is not None and fault.use.slot in changed and not context.narrowed
             yield RULE.finding(
