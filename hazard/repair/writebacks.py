@@ -174,7 +174,7 @@ def _spare_what_is_not_state(graph: Any, signature: Any) -> list[str]:
             continue
         root = _root(node.args[changed[0]])
         if root.op == "placeholder" and root.target not in state and node.users:
-            copy = _copied(graph, node.args[changed[0]], node)
+            copy = copied_value(graph, node.args[changed[0]], node)
             if copy is not None:
                 _replace(node, (changed[0],), copy)
                 done.append(f"{node.name} works on a copy of {root.name}, which is no state")
@@ -202,7 +202,7 @@ def _copy_before_change(graph: Any, states: int) -> list[str]:
                 continue
             copy = copies.get((value, first))
             if copy is None:
-                copy = _copied(graph, value, first)
+                copy = copied_value(graph, value, first)
                 if copy is None:
                     continue
                 copies[value, first] = copy
@@ -252,20 +252,43 @@ def _replace(node: Any, path: tuple[Any, ...], value: Any) -> None:
         return tuple(items) if isinstance(thing, tuple) else items
 
     node.args = tuple(put(list(node.args), path))
+    from executorch.exir import memory
+
+    if node.target is memory.view and path == (0,):
+        _rebase(node)
 
 
-def _copied(graph: Any, value: Any, before: Any) -> Any | None:
+def rebase_views(base: Any) -> None:
+    """Views without an instruction lie on the memory of ``base``, which has just become what they are views of."""
+    from executorch.exir import memory
+
+    for user in list(base.users):
+        if user.target is memory.view and user.args[0] is base:
+            _rebase(user)
+
+
+def _rebase(view: Any) -> None:
+    from executorch.exir.passes.replace_view_copy_with_view_pass import _ViewSpec
+
+    shape = list(field(view.meta["spec"], "shape"))
+    view.meta["spec"] = _ViewSpec(view.args[0].meta["spec"], shape)
+    rebase_views(view)
+
+
+def copied_value(graph: Any, value: Any, before: Any) -> Any | None:
     """A copy of a value, made right before a node; None for what cannot be copied here."""
     import torch
     from executorch.exir import memory
     from executorch.exir.tensor import TensorSpec
 
     spec = value.meta.get("spec")
-    if not is_spec(spec) or int(field(spec, "shape_dynamism")) != 0:
+    if not is_spec(spec) or int(field(spec, "shape_dynamism")) > 1 or not all(type(s) is int for s in spec.shape):
         return None
-    shape = torch.Size(int(s) for s in field(spec, "shape"))
+    # Where sizes vary these are their bounds, as in every spec by the time of planning.
+    shape = torch.Size(field(spec, "shape"))
     own = TensorSpec(field(spec, "scalar_type"), shape, layout=field(spec, "layout"))
     own.stride, own.dim_order = tuple(field(spec, "stride")), field(spec, "dim_order")
+    own.shape_dynamism = field(spec, "shape_dynamism")
     with graph.inserting_before(before):
         alloc = graph.call_function(memory.alloc, ((shape, field(spec, "scalar_type")),))
         copy = graph.call_function(torch.ops.aten.clone.out, (value,), {"out": alloc})
