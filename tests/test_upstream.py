@@ -37,7 +37,7 @@ def test_script_prints_what_the_page_says(page: Path) -> None:
 def test_page_has_its_parts(page: Path) -> None:
     text = page.read_text()
     assert re.findall(r"^## (.*)$", text, re.M) == HEADINGS
-    assert "1.4.1 and 1.5.1" in text
+    assert "1.4.1 and 1.5.1" in " ".join(text.split())
 
 
 def test_every_page_is_listed() -> None:
