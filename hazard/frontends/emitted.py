@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from hazard.program import (
@@ -48,14 +48,19 @@ def emitted_form(method: Method) -> Method:
     )
 
 
-def _emitted_chain(chain: tuple[Instruction, ...], slot: object) -> tuple[Instruction, ...]:
-    assert callable(slot)
-    places = []  # index of each instruction in the emitted chain
+def _places(chain: tuple[Instruction, ...]) -> list[int]:
+    """The index of each instruction in the emitted chain, and that of its end."""
+    places = []
     count = 0
     for instruction in chain:
         places.append(count)
         count += not isinstance(instruction, Alias)
     places.append(count)
+    return places
+
+
+def _emitted_chain(chain: tuple[Instruction, ...], slot: Callable[[int], int]) -> tuple[Instruction, ...]:
+    places = _places(chain)
     result: list[Instruction] = []
     for instruction in chain:
         match instruction:
@@ -86,24 +91,59 @@ def differences(graphs: Program, file: Program) -> Iterator[str]:
 
 
 def _method_differences(graph: Method, file: Method) -> Iterator[str]:
-    ours, theirs = emitted_form(graph), emitted_form(file)
-    for what in ("inputs", "outputs", "arenas", "delegates"):
-        a, b = getattr(ours, what), getattr(theirs, what)
-        if a != b:
-            yield f"{what} are {b} in the file and {a} by the graph"
-    if len(ours.values) != len(theirs.values):
-        yield f"{len(theirs.values)} values in the file and {len(ours.values)} by the graph"
-    for i, (a, b) in enumerate(zip(ours.values, theirs.values, strict=False)):
-        if _unnamed(a) != _unnamed(b):
+    slot = graph.emitted_slot
+    for what, ours, theirs in (
+        ("inputs", graph.inputs, file.inputs),
+        ("outputs", tuple(map(slot, graph.outputs)), file.outputs),
+        ("arenas", graph.arenas, file.arenas),
+        ("delegates", graph.delegates, file.delegates),
+    ):
+        if ours != theirs:
+            yield f"{what} are {theirs} in the file and {ours} by the graph"
+    entries = [v for v in graph.values if not (isinstance(v, Tensor) and v.slot is not None)]
+    if len(entries) != len(file.values):
+        yield f"{len(file.values)} values in the file and {len(entries)} by the graph"
+    for i, (a, b) in enumerate(zip(entries, file.values, strict=False)):
+        if not _same_value(a, b, slot):
             yield f"value {i} is {b} in the file and {a} by the graph"
-    for chain, (code, written) in enumerate(zip(ours.chains, theirs.chains, strict=False)):
-        if len(code) != len(written):
-            yield f"chain {chain} has {len(written)} instructions in the file and {len(code)} by the graph"
-        for i, (x, y) in enumerate(zip(code, written, strict=False)):
-            x, y = replace(x, origin=None), replace(y, origin=None)
+    for chain, (code, written) in enumerate(zip(graph.chains, file.chains, strict=False)):
+        ours_here = _shapes(code, slot)
+        if len(ours_here) != len(written):
+            yield f"chain {chain} has {len(written)} instructions in the file and {len(ours_here)} by the graph"
+        for i, (x, y) in enumerate(zip(ours_here, _shapes(written, int), strict=False)):
             if x != y:
                 yield f"instruction {i} is {y} in the file and {x} by the graph"
 
 
-def _unnamed(value: Value) -> Value:
-    return replace(value, fqn=None) if isinstance(value, Tensor) else value
+def _same_value(a: Value, b: Value, slot: Callable[[int], int]) -> bool:
+    if isinstance(a, Tensor):
+        return isinstance(b, Tensor) and (
+            a.dtype == b.dtype
+            and a.sizes == b.sizes
+            and a.placement == b.placement
+            and a.dynamism is b.dynamism
+            and a.initial == b.initial
+            and a.layout == b.layout
+        )
+    if isinstance(a, TensorList):
+        return b == TensorList(tuple(slot(i) if i >= 0 else i for i in a.items), a.optional)
+    return a == b
+
+
+def _shapes(chain: tuple[Instruction, ...], slot: Callable[[int], int]) -> list[tuple[object, ...]]:
+    """What an instruction is, without where it comes from."""
+    places = _places(chain)
+    result: list[tuple[object, ...]] = []
+    for instruction in chain:
+        match instruction:
+            case Kernel(operator, args):
+                result.append((operator, *map(slot, args)))
+            case DelegateCall(delegate, args):
+                result.append(("delegate", delegate, *map(slot, args)))
+            case Move(source, target):
+                result.append(("move", slot(source), slot(target)))
+            case JumpFalse(condition, target):
+                result.append(("jump-false", slot(condition), places[target]))
+            case Free(value):
+                result.append(("free", slot(value)))
+    return result

@@ -17,29 +17,23 @@ from __future__ import annotations
 import operator as python_operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from hazard.frontends.fx_specs import (
     UNPLANNED,
-    Contents,
-    Origins,
     field,
     is_planned,
     is_spec,
-    placement_of,
-    storage_base,
     tensor_of,
-    view_base,
 )
 from hazard.frontends.fx_state import final_states
 from hazard.frontends.fx_storage import storage_faults
+from hazard.frontends.fx_table import INTS, Jump, Label, Ref, Shared, Table, constant_value, has_bits
 from hazard.program import (
-    NULL,
     Alias,
     Arena,
     Constant,
     DelegateCall,
-    Dynamism,
     Free,
     InputError,
     Instruction,
@@ -47,41 +41,14 @@ from hazard.program import (
     Kernel,
     Method,
     Move,
-    NumberList,
     Obstacle,
     Origin,
-    Placement,
     Program,
     Scalar,
     Tensor,
     TensorList,
     Value,
 )
-
-#: Indices of names that have no entry in the emitted table, until the length of that table is known.
-_EXTRA: Final = 1 << 40
-
-
-@dataclass(frozen=True, slots=True)
-class _Ref:
-    """An entry of the values table, as distinct from a Python number in the graph."""
-
-    index: int
-
-
-class _Label:
-    """A place in the code that is not known yet."""
-
-    def __init__(self) -> None:
-        self.position = -1
-
-
-@dataclass(slots=True)
-class _Jump:
-    condition: int
-    label: _Label
-    origin: Origin
-
 
 _Env = dict[Any, Any]
 
@@ -121,7 +88,7 @@ def program_from_graphs(
     """
     methods = dict(graphs) if isinstance(graphs, Mapping) else {name: graphs}
     signatures = dict(signature) if isinstance(signature, Mapping) else {name: signature}
-    shared = _Shared()
+    shared = Shared()
     written = []
     for method in sorted(methods):
         planned = _as_planned(methods[method], signatures.get(method), method)
@@ -147,29 +114,20 @@ def _as_planned(graph: Any, signature: Any, name: str) -> PlannedGraph:
     raise InputError(f"{name}: a {type(graph).__name__} is no planned graph")
 
 
-def _constant_method(name: str, value: Any, shared: _Shared) -> Method:
+def _constant_method(name: str, value: Any, shared: Shared) -> Method:
     import torch
     from torch.utils import _pytree as pytree
 
     values: list[Value] = []
     for leaf in pytree.tree_leaves(value):
         if not isinstance(leaf, torch.Tensor):
-            values.append(_constant(leaf))
+            values.append(constant_value(leaf))
             continue
         from executorch.exir.tensor import TensorSpec
 
         spec = TensorSpec.from_tensor(leaf, const=True)
         values.append(tensor_of(spec, name, Constant(shared.constants.number(leaf)), name=None, data=leaf))
     return Method(name, tuple(values), (), tuple(range(len(values))), ((),), {}, meaning="graph")
-
-
-class _Shared:
-    """What the methods of one program have in common."""
-
-    def __init__(self) -> None:
-        self.constants = Contents()
-        self.initial = Contents()
-        self.origins = Origins()
 
 
 class _Operators:
@@ -190,120 +148,35 @@ class _Operators:
         self.graph_module = torch.fx.GraphModule
 
 
-class _MethodWriter:
+class _Signature:
+    """What is asked of an export signature; its own properties are made anew each time."""
+
+    def __init__(self, signature: Any) -> None:
+        self.buffers = dict(signature.inputs_to_buffers)
+        self.names = {
+            **signature.inputs_to_lifted_tensor_constants,
+            **self.buffers,
+            **signature.inputs_to_parameters,
+        }
+        self.mutated = set(signature.buffers_to_mutate.values())
+
+
+class _MethodWriter(Table):
     """One method: its values table, its code, and the names that mean something in it."""
 
-    def __init__(self, name: str, planned: PlannedGraph, shared: _Shared) -> None:
-        self.name, self.shared, self.planned = name, shared, planned
-        self.module = planned.module
+    def __init__(self, name: str, planned: PlannedGraph, shared: Shared) -> None:
+        super().__init__(name, shared)
+        self.name, self.planned, self.module = name, planned, planned.module
         self.operators = _Operators()
-        self.values: list[Value] = []
-        self.extra: list[Tensor] = []
-        self.code: list[Instruction | _Jump] = []
+        self.signature = _Signature(planned.signature) if planned.signature is not None else None
+        self.code: list[Instruction | Jump] = []
         self.emitted = 0
-        self.slots: dict[int, int] = {}  # id of a spec -> its entry in the emitted table
-        self.specs: list[Any] = []  # keeps the specs alive, so that ids stay theirs
-        self.spec_of: dict[int, Any] = {}
-        self.defined: set[int] = set()
-        self.growing: set[int] = set()  # ids of specs that the emitter makes dynamic, because rows are appended
         self.inputs: list[int] = []
         self.outputs: list[int] = []
         self.delegates: list[str] = []
         self.doubts: list[str] = []
         self.obstacles: list[Obstacle] = []
-        self.nodes: dict[str, int] = {}  # names of nodes of the top graph -> entry
         self.buffers: dict[str, Any] = {}  # fully qualified name -> placeholder
-
-    # --- the values table ---------------------------------------------------------------------------------------------
-
-    def entry(self, value: Value) -> _Ref:
-        """A new entry of the emitted table."""
-        self.values.append(value)
-        return _Ref(len(self.values) - 1)
-
-    def value(self, ref: _Ref) -> Value:
-        return self.extra[ref.index - _EXTRA] if ref.index >= _EXTRA else self.values[ref.index]
-
-    def slot(self, ref: _Ref) -> int:
-        """The entry of the emitted table behind a name."""
-        if ref.index < _EXTRA:
-            return ref.index
-        slot = self.extra[ref.index - _EXTRA].slot
-        assert slot is not None
-        return slot
-
-    def alias(self, source: _Ref, name: str, origin: Origin) -> _Ref:
-        """A new name for what ``source`` means now, on the same tensor object."""
-        value = self.value(source)
-        if not isinstance(value, Tensor):
-            return source
-        at = self.slot(source)
-        self.extra.append(replace(value, placement=UNPLANNED, initial=None, fqn=None, name=name, slot=at, base=None))
-        ref = _Ref(_EXTRA + len(self.extra) - 1)
-        self.code.append(Alias(source.index, ref.index, origin))
-        return ref
-
-    def spec_entry(self, spec: Any, name: str) -> _Ref:
-        """The entry of a spec: the one it has, or a new one. ``name`` is the node's."""
-        known = self.slots.get(id(spec))
-        if known is not None:
-            return _Ref(known)
-        ref = self.entry(self.tensor(spec, name))
-        self.remember(spec, ref.index)
-        return ref
-
-    def remember(self, spec: Any, slot: int) -> None:
-        self.slots[id(spec)] = slot
-        self.specs.append(spec)
-        self.spec_of[slot] = spec
-
-    def tensor(
-        self, spec: Any, name: str, *, const: bool = False, fqn: str | None = None, external: bool = False,
-        data: Any = None,
-    ) -> Tensor:  # fmt: skip
-        """The entry that the emitter makes of a spec. ``data`` are the contents of a constant or of initial state."""
-        what = f"{self.name}: {name}"
-        if not is_spec(spec):
-            raise InputError(f"{what} has no tensor spec but {type(spec).__name__}: was the graph planned?")
-        placement: Placement = placement_of(spec, what)
-        initial = None
-        if const and is_planned(spec):
-            initial = 0 if external else self.shared.initial.number(data)
-        elif const:
-            placement = Constant(fqn if external and fqn else self.shared.constants.number(data))
-        elif (root := self._root(spec)) is not None:
-            # A view's spec takes everything but the sizes from its base.
-            initial = root.initial
-            placement = root.placement if root.is_constant else placement
-        tensor = tensor_of(spec, what, placement, name=name, fqn=fqn, initial=initial, data=data)
-        return replace(tensor, dynamism=Dynamism.BOUND) if id(spec) in self.growing else tensor
-
-    def _root(self, spec: Any) -> Tensor | None:
-        """The entry of the spec that a view's spec is based on, if it has one."""
-        base = view_base(spec)
-        if base is None:
-            return None
-        while (further := view_base(base)) is not None:
-            base = further
-        value = self.values[self.slots[id(base)]] if id(base) in self.slots else None
-        return value if isinstance(value, Tensor) else None
-
-    def constant(self, value: Any, type_: Any = None) -> _Ref:
-        """A new entry for a Python value of the graph; items of a list of integers get entries before it."""
-        if isinstance(value, _Ref):
-            return value
-        if isinstance(value, list | tuple):
-            return self.entry(self._list(value, type_))
-        return self.entry(_constant(value))
-
-    def _list(self, items: Sequence[Any], type_: Any) -> Value:
-        kind, optional = _item_kind(items, type_, self)
-        if kind == "tensors":
-            slots = [i.index if isinstance(i, _Ref) else -1 for i in items]
-            return TensorList(tuple(slots), optional)
-        if kind == "ints":
-            return NumberList("ints", tuple(self.constant(i).index for i in items))
-        return NumberList(kind, tuple(items))
 
     # --- the method ---------------------------------------------------------------------------------------------------
 
@@ -319,8 +192,6 @@ class _MethodWriter:
                 end = node
             else:
                 self._node(node, env, self.module, path)
-            if isinstance(ref := env.get(node), _Ref):
-                self.nodes[node.name] = ref.index
         if end is None:
             raise InputError(f"{self.name}: the graph has no output")
         self.obstacles.extend(storage_faults(self.module, path, self.shared.origins))
@@ -328,28 +199,13 @@ class _MethodWriter:
         return self._method()
 
     def _method(self) -> Method:
-        count = len(self.values)
-
-        def final(index: int) -> int:
-            return index - _EXTRA + count if index >= _EXTRA else index
-
-        values: list[Value] = [_mapped(v, final) for v in self.values]
-        values.extend(self.extra)
-        for slot, spec in self.spec_of.items():
-            shared = storage_base(spec)
-            if shared is None:
-                continue
-            base, offset = shared
-            value = values[slot]
-            if id(base) in self.slots and isinstance(value, Tensor):
-                values[slot] = replace(value, base=self.slots[id(base)], base_offset=offset)
-        code = tuple(self._resolved(i, final) for i in self.code)
+        final = self.final
         return Method(
             self.name,
-            tuple(values),
+            self.finished(),
             tuple(self.inputs),
-            tuple(final(o) for o in self.outputs),
-            (code,),
+            tuple(map(final, self.outputs)),
+            (tuple(map(self._resolved, self.code)),),
             self._arenas(),
             tuple(self.delegates),
             "graph",
@@ -358,18 +214,19 @@ class _MethodWriter:
             tuple(self.obstacles),
         )
 
-    def _resolved(self, instruction: Instruction | _Jump, final: Callable[[int], int]) -> Instruction:
+    def _resolved(self, instruction: Instruction | Jump) -> Instruction:
+        final = self.final
         match instruction:
-            case _Jump(condition, label, origin):
-                return JumpFalse(final(condition), label.position, origin)
             case Kernel(operator, args, origin):
                 return Kernel(operator, tuple(map(final, args)), origin)
-            case DelegateCall(delegate, args, outputs, origin):
-                return DelegateCall(delegate, tuple(map(final, args)), outputs, origin)
-            case Move(source, target, origin):
-                return Move(final(source), final(target), origin)
             case Alias(source, target, origin):
                 return Alias(final(source), final(target), origin)
+            case Jump(condition, label, origin):
+                return JumpFalse(final(condition), label.position, origin)
+            case Move(source, target, origin):
+                return Move(final(source), final(target), origin)
+            case DelegateCall(delegate, args, outputs, origin):
+                return DelegateCall(delegate, tuple(map(final, args)), outputs, origin)
             case Free(value, origin):
                 return Free(final(value), origin)
         raise TypeError(instruction)
@@ -391,28 +248,23 @@ class _MethodWriter:
 
     # --- inputs and state ---------------------------------------------------------------------------------------------
 
-    def _placeholder(self, node: Any) -> _Ref:
+    def _placeholder(self, node: Any) -> Ref:
         spec = node.meta.get("spec")
         if not is_spec(spec):
             ref = self.constant(spec)
             self.inputs.append(ref.index)
             return ref
-        signature = self.planned.signature
-        target, fqn, is_buffer, mutable = node.target, None, False, False
-        if signature is not None:
-            fqn = (
-                signature.inputs_to_parameters.get(target)
-                or signature.inputs_to_buffers.get(target)
-                or signature.inputs_to_lifted_tensor_constants.get(target)
-            )
-            is_buffer = target in signature.inputs_to_buffers
-            mutable = is_buffer and (fqn in signature.buffers_to_mutate.values() or is_planned(spec))
-        from_caller = fqn is None if signature is not None else not field(spec, "const")
+        fqn, is_buffer, mutable = None, False, False
+        if self.signature is not None:
+            fqn = self.signature.names.get(node.target)
+            is_buffer = node.target in self.signature.buffers
+            mutable = is_buffer and (fqn in self.signature.mutated or is_planned(spec))
+        from_caller = fqn is None if self.signature is not None else not field(spec, "const")
         data = self._data(fqn) if fqn is not None else None
         const = bool(node.meta.get("et_init_buffer")) if mutable else not from_caller
         external = node.meta.get("constant_tag") is not None
         tensor = self.tensor(spec, node.name, const=const, fqn=fqn, external=external, data=data)
-        if mutable and tensor.planned and tensor.initial is None and data is not None and _has_bits(data):
+        if mutable and tensor.planned and tensor.initial is None and data is not None and has_bits(data):
             tensor = replace(tensor, lost_value=True)
         ref = self.entry(tensor)
         self.remember(spec, ref.index)
@@ -443,11 +295,11 @@ class _MethodWriter:
         planned = self.planned
         states = final_states(self.name, self.module.graph, results, planned.signature, planned.edge_signature)
         self.doubts.extend(states.doubts)
-        pairs: list[tuple[_Ref, _Ref]] = []  # buffer, new state
+        pairs: list[tuple[Ref, Ref]] = []  # buffer, new state
         rebound = set()
         for fqn, node in states.values.items():
             placeholder = self.buffers.get(fqn)
-            if placeholder is None or not isinstance(env.get(node), _Ref):
+            if placeholder is None or not isinstance(env.get(node), Ref):
                 self.doubts.append(f"{self.name}: the new state of buffer {fqn} is not in the graph")
                 continue
             buffer, new = env[placeholder], env[node]
@@ -456,7 +308,7 @@ class _MethodWriter:
                 rebound.add(buffer)
         for result in states.outputs:
             value = env[result] if hasattr(result, "op") else result
-            ref = value if isinstance(value, _Ref) else self.constant(value)
+            ref = value if isinstance(value, Ref) else self.constant(value)
             if ref in rebound:
                 # The old state is returned: it means what it meant in the call, not what it will mean in the next.
                 ref = self.alias(ref, result.name, origin)
@@ -466,20 +318,36 @@ class _MethodWriter:
         for (buffer, _), source in zip(pairs, sources, strict=True):
             self.code.append(Alias(source.index, buffer.index, origin))
 
-    def _name(self, ref: _Ref) -> str:
+    def _name(self, ref: Ref) -> str:
         value = self.value(ref)
         return (value.name if isinstance(value, Tensor) else None) or ""
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
-    def emit(self, instruction: Instruction | _Jump) -> None:
-        """Appends an instruction that is emitted, and gives it the index that it has there."""
-        origin = instruction.origin
-        assert origin is not None
-        self.code.append(replace(instruction, origin=replace(origin, index=self.emitted)))
+    def alias(self, source: Ref, name: str, origin: Origin) -> Ref:
+        """A new name for what ``source`` means now, on the same tensor object."""
+        if not isinstance(self.value(source), Tensor):
+            return source
+        ref = self.name_for(source, name)
+        self.code.append(Alias(source.index, ref.index, origin))
+        return ref
+
+    def emit(self, instruction: Instruction | Jump) -> None:
+        """Appends an instruction that is emitted; its origin is to come from `here`."""
+        assert instruction.origin is not None
+        assert instruction.origin.index == self.emitted
+        self.code.append(instruction)
         self.emitted += 1
 
-    def place(self, label: _Label) -> None:
+    def kernel(self, operator: str, args: tuple[int, ...], origin: Origin) -> None:
+        self.emit(Kernel(operator, args, self.here(origin)))
+
+    def here(self, origin: Origin) -> Origin:
+        """The origin of the next instruction that is emitted."""
+        o = origin
+        return Origin(o.node, o.path, o.file, o.line, o.source, o.function, self.emitted)
+
+    def place(self, label: Label) -> None:
         label.position = len(self.code)
 
     def _node(self, node: Any, env: _Env, module: Any, path: str) -> None:
@@ -515,13 +383,13 @@ class _MethodWriter:
         if target is python_operator.getitem:
             return args[0][args[1]]
         if target is ops.alloc:
-            return self._alloc(node, path)
+            return self._alloc(node)
         if target is ops.view:
             return self._view(node, args, origin)
         if target is ops.free:
             slot = self.slots.get(id(node.args[0]))
             if slot is not None:
-                self.emit(Free(slot, origin))
+                self.emit(Free(slot, self.here(origin)))
             return None
         if target is ops.cond:
             return self._cond(node, args, path, origin)
@@ -537,18 +405,20 @@ class _MethodWriter:
             raise InputError(f"{path}: node {node.name} calls {target}, which no program can hold")
         return self._operator(node, args, kwargs, origin)
 
-    def _alloc(self, node: Any, path: str) -> Any:
+    def _alloc(self, node: Any) -> Any:
         spec = node.meta.get("spec")
         if isinstance(spec, list | tuple):
             return [self.spec_entry(s, node.name) for s in spec]
-        return self.spec_entry(spec, node.name)
+        # Nearly always one call writes it, whose name it then has.
+        users = node.users
+        return self.spec_entry(spec, next(iter(users)).name if len(users) == 1 else node.name)
 
-    def _view(self, node: Any, args: Sequence[Any], origin: Origin) -> _Ref:
+    def _view(self, node: Any, args: Sequence[Any], origin: Origin) -> Ref:
         spec = node.meta.get("spec")
         static = int(field(spec, "shape_dynamism")) == 0
-        root = self._root(spec)
+        root = self.root(spec)
         held = is_planned(spec) or (root is not None and root.is_constant)
-        base: _Ref = args[0]
+        base: Ref = args[0]
         if static and held:
             fresh = id(spec) not in self.slots
             ref = self.spec_entry(spec, node.name)
@@ -557,27 +427,17 @@ class _MethodWriter:
             self.code.append(Alias(base.index, ref.index, origin))
             self.defined.add(ref.index)
             return ref
-        sizes = self.constant(args[1], _INTS)
+        sizes = self.constant(args[1], INTS)
         ref = self.spec_entry(spec, node.name)
         self.defined.add(ref.index)
-        self.emit(Kernel("executorch_prim::et_view.default", (base.index, sizes.index, ref.index), origin))
+        self.kernel("executorch_prim::et_view.default", (base.index, sizes.index, ref.index), origin)
         return ref
-
-    def _rename(self, ref: _Ref, name: str) -> None:
-        """Gives an entry the name of the node that defines it instead of that of its allocation."""
-        value = self.value(ref)
-        if not isinstance(value, Tensor):
-            return
-        if ref.index >= _EXTRA:
-            self.extra[ref.index - _EXTRA] = replace(value, name=name)
-        else:
-            self.values[ref.index] = replace(value, name=name)
 
     def _operator(self, node: Any, args: Sequence[Any], kwargs: Mapping[str, Any], origin: Origin) -> Any:
         target = node.target
         schema = target._schema
         name = schema.name if not schema.overload_name else f"{schema.name}.{schema.overload_name}"
-        taken: list[_Ref] = []
+        taken: list[Ref] = []
         outs: list[Any] = []
         wide = sum(p.is_out for p in schema.arguments) > 1
         for i, parameter in enumerate(schema.arguments):
@@ -599,34 +459,34 @@ class _MethodWriter:
         if outs:
             results = outs[0] if len(outs) == 1 else outs
             packed = self.entry(TensorList(tuple(r.index for r in results))) if isinstance(results, list) else results
-            self.emit(Kernel(name, (*(t.index for t in taken), packed.index), origin))
+            self.kernel(name, (*(t.index for t in taken), packed.index), origin)
             return results
         if self.operators.is_symbolic(target):
             ref = self.entry(Scalar("int", 0))
-            self.emit(Kernel(name, (*(t.index for t in taken), ref.index), origin))
+            self.kernel(name, (*(t.index for t in taken), ref.index), origin)
             return ref
         return self._other_operator(node, schema, name, taken, origin)
 
     def _written(self, out: Any, name: str, origin: Origin) -> Any:
         """The name of what an operator writes into ``out``: its own, unless another value has that already."""
-        if not isinstance(out, _Ref):
+        if not isinstance(out, Ref):
             return out
         if out.index in self.defined:
             return self.alias(out, name, origin)
         self.defined.add(out.index)
-        self._rename(out, name)
+        self.rename(out, name)
         return out
 
-    def _other_operator(self, node: Any, schema: Any, name: str, taken: list[_Ref], origin: Origin) -> Any:
+    def _other_operator(self, node: Any, schema: Any, name: str, taken: list[Ref], origin: Origin) -> Any:
         """An operator without out arguments: in place, or with a result that has a spec of its own."""
         aliased = _results_in_place(schema)
         spec = node.meta.get("spec")
         several = isinstance(spec, list | tuple)
-        results: list[_Ref] = []
-        returned: list[_Ref] = []  # the same as the emitter writes them
+        results: list[Ref] = []
+        returned: list[Ref] = []  # the same as the emitter writes them
         for i, part in enumerate(spec if several else [spec] if spec is not None else []):
             if not is_spec(part):
-                results.append(self.entry(_constant(part)))
+                results.append(self.entry(constant_value(part)))
                 returned.append(results[-1])
                 continue
             label = f"{node.name}[{i}]" if several else node.name
@@ -647,7 +507,7 @@ class _MethodWriter:
         packed = returned
         if isinstance(spec, list):
             packed = [self.entry(TensorList(tuple(r.index for r in returned)))]
-        self.emit(Kernel(name, (*(t.index for t in taken), *(p.index for p in packed)), origin))
+        self.kernel(name, (*(t.index for t in taken), *(p.index for p in packed)), origin)
         return results if several else results[0] if results else None
 
     # --- delegates ----------------------------------------------------------------------------------------------------
@@ -668,11 +528,11 @@ class _MethodWriter:
             flat = [results]
         self.delegates.append(str(lowered.backend_id))
         taken = [self.constant(a).index for a in args[1:]]
-        call = DelegateCall(len(self.delegates) - 1, (*taken, *(r.index for r in flat)), len(flat), origin)
-        self.emit(call)
+        args_here = (*taken, *(r.index for r in flat))
+        self.emit(DelegateCall(len(self.delegates) - 1, args_here, len(flat), self.here(origin)))
         return results
 
-    def _delegate_result(self, value: Any, spec: Any, name: str) -> _Ref:
+    def _delegate_result(self, value: Any, spec: Any, name: str) -> Ref:
         import torch
 
         if isinstance(value, torch.SymInt):
@@ -683,7 +543,7 @@ class _MethodWriter:
 
     # --- control flow -------------------------------------------------------------------------------------------------
 
-    def _results(self, node: Any) -> list[_Ref]:
+    def _results(self, node: Any) -> list[Ref]:
         """The entries of a higher-order operator's results."""
         spec = node.meta.get("spec")
         several = isinstance(spec, list | tuple)
@@ -696,7 +556,7 @@ class _MethodWriter:
             refs.append(ref)
         return refs
 
-    def _body(self, graph: Any, bound: Sequence[_Ref | None], path: str) -> tuple[list[Any], Any, list[_Ref]]:
+    def _body(self, graph: Any, bound: Sequence[Ref | None], path: str) -> tuple[list[Any], Any, list[Ref]]:
         """Writes the code of a subgraph. An argument that is None gets an entry of its own.
 
         Returns what the graph returns, its output node, and the entries made for arguments.
@@ -706,7 +566,7 @@ class _MethodWriter:
         from torch.utils import _pytree as pytree
 
         env: _Env = {}
-        made: list[_Ref] = []
+        made: list[Ref] = []
         arguments = iter(bound)
         unplaced: list[str] = []
         for node in graph.graph.nodes:
@@ -746,21 +606,21 @@ class _MethodWriter:
             what = f"the graph {path} has tensors without memory"
             self.obstacles.append(Obstacle("unplanned", what, origin, missing))
 
-    def _returned(self, results: Sequence[Any], path: str) -> list[_Ref]:
+    def _returned(self, results: Sequence[Any], path: str) -> list[Ref]:
         for r in results:
-            if not isinstance(r, _Ref):
+            if not isinstance(r, Ref):
                 raise InputError(f"{path}: the graph returns {r!r}, which the emitter refuses")
         return list(results)
 
-    def _cond(self, node: Any, args: Sequence[Any], path: str, origin: Origin) -> list[_Ref]:
+    def _cond(self, node: Any, args: Sequence[Any], path: str, origin: Origin) -> list[Ref]:
         predicate, true_graph, false_graph, operands = args
         results = self._results(node)
-        otherwise, end = _Label(), _Label()
-        if not isinstance(predicate, _Ref):
+        otherwise, end = Label(), Label()
+        if not isinstance(predicate, Ref):
             predicate = self.constant(predicate)
-        self.emit(_Jump(predicate.index, otherwise, origin))
+        self.emit(Jump(predicate.index, otherwise, self.here(origin)))
         self._branch(true_graph, operands, results, f"{path}/{node.name}/true")
-        skip = _Jump(0, end, origin)
+        skip = Jump(0, end, self.here(origin))
         self.emit(skip)
         at = len(self.code) - 1
         self.place(otherwise)
@@ -769,62 +629,62 @@ class _MethodWriter:
         # The emitter makes the constant after the false branch.
         never = self.entry(Scalar("bool", False))
         jump = self.code[at]
-        assert isinstance(jump, _Jump)
+        assert isinstance(jump, Jump)
         self.code[at] = replace(jump, condition=never.index)
         return results
 
-    def _branch(self, graph: Any, operands: Sequence[Any], results: Sequence[_Ref], path: str) -> None:
-        bound = [o if isinstance(o, _Ref) else self.constant(o) for o in operands]
+    def _branch(self, graph: Any, operands: Sequence[Any], results: Sequence[Ref], path: str) -> None:
+        bound = [o if isinstance(o, Ref) else self.constant(o) for o in operands]
         returned, output, _ = self._body(graph, bound, path)
         origin = self.shared.origins.of(output, path)
         for source, target in zip(self._returned(returned, path), results, strict=True):
             if self.slot(source) != target.index:
-                self.emit(Move(source.index, target.index, origin))
+                self.emit(Move(source.index, target.index, self.here(origin)))
 
-    def _loop_start(self, rows_of: _Ref, origin: Origin) -> tuple[_Ref, _Ref]:
+    def _loop_start(self, rows_of: Ref, origin: Origin) -> tuple[Ref, Ref]:
         """(row counter, number of rows) of a loop over the rows of a tensor."""
         counter, count = self.entry(Scalar("int", 0)), self.entry(Scalar("int", 0))
         first = self.entry(Scalar("int", 0))
-        self.emit(Kernel("aten::sym_size.int", (rows_of.index, first.index, count.index), origin))
+        self.kernel("aten::sym_size.int", (rows_of.index, first.index, count.index), origin)
         return counter, count
 
-    def _loop_end(self, counter: _Ref, count: _Ref, begin: _Label, origin: Origin) -> None:
+    def _loop_end(self, counter: Ref, count: Ref, begin: Label, origin: Origin) -> None:
         one = self.entry(Scalar("int", 1))
-        self.emit(Kernel("executorch_prim::add.Scalar", (counter.index, one.index, counter.index), origin))
+        self.kernel("executorch_prim::add.Scalar", (counter.index, one.index, counter.index), origin)
         done = self.entry(Scalar("bool", False))
-        self.emit(Kernel("executorch_prim::eq.Scalar", (counter.index, count.index, done.index), origin))
-        self.emit(_Jump(done.index, begin, origin))
-        self.emit(Kernel("executorch_prim::sub.Scalar", (counter.index, count.index, counter.index), origin))
+        self.kernel("executorch_prim::eq.Scalar", (counter.index, count.index, done.index), origin)
+        self.emit(Jump(done.index, begin, self.here(origin)))
+        self.kernel("executorch_prim::sub.Scalar", (counter.index, count.index, counter.index), origin)
 
-    def _select_rows(self, rows: Sequence[_Ref], counter: _Ref, origin: Origin) -> list[int]:
+    def _select_rows(self, rows: Sequence[Ref], counter: Ref, origin: Origin) -> list[int]:
         """Takes one row of each; where it goes is filled in by `_fill_rows`. Returns the places in the code."""
         places = []
         dims = [self.entry(Scalar("int", 0)) for _ in rows]
         for row, dim in zip(rows, dims, strict=True):
             places.append(len(self.code))
-            self.emit(Kernel("aten::select_copy.int_out", (row.index, dim.index, counter.index, -1, -1), origin))
+            self.kernel("aten::select_copy.int_out", (row.index, dim.index, counter.index, -1, -1), origin)
         return places
 
-    def _fill_rows(self, places: Sequence[int], made: Sequence[_Ref]) -> None:
+    def _fill_rows(self, places: Sequence[int], made: Sequence[Ref]) -> None:
         for at, ref in zip(places, made, strict=True):
             kernel = self.code[at]
             assert isinstance(kernel, Kernel)
             self.code[at] = replace(kernel, args=(*kernel.args[:3], ref.index, ref.index))
 
-    def _map(self, node: Any, args: Sequence[Any], path: str, origin: Origin) -> list[_Ref]:
+    def _map(self, node: Any, args: Sequence[Any], path: str, origin: Origin) -> list[Ref]:
         graph, mapped, operands = args
         self._grow(node, 0)
         results = self._results(node)
         # The emitter takes one mapped argument; more are modelled in the same way.
         counter, count = self._loop_start(mapped[0], origin)
-        begin = _Label()
+        begin = Label()
         self.place(begin)
         places = self._select_rows(mapped, counter, origin)
-        bound = [*([None] * len(mapped)), *(o if isinstance(o, _Ref) else self.constant(o) for o in operands)]
+        bound = [*([None] * len(mapped)), *(o if isinstance(o, Ref) else self.constant(o) for o in operands)]
         returned, _, made = self._body(graph, bound, f"{path}/{node.name}/body")
         self._fill_rows(places, made)
         for row, result in zip(self._returned(returned, path), results, strict=True):
-            self.emit(Kernel("executorch_prim::et_copy_index.tensor", (result.index, row.index, counter.index), origin))
+            self.kernel("executorch_prim::et_copy_index.tensor", (result.index, row.index, counter.index), origin)
         self._loop_end(counter, count, begin, origin)
         return results
 
@@ -835,17 +695,17 @@ class _MethodWriter:
             if is_spec(part):
                 self.growing.add(id(part))
 
-    def _copy(self, target: _Ref, source: _Ref, origin: Origin) -> None:
+    def _copy(self, target: Ref, source: Ref, origin: Origin) -> None:
         wait = self.entry(Scalar("bool", False))
-        self.emit(Kernel("aten::copy_", (target.index, source.index, wait.index, target.index), origin))
+        self.kernel("aten::copy_", (target.index, source.index, wait.index, target.index), origin)
 
-    def _carried(self, results: Sequence[_Ref], graph: Any, path: str, origin: Origin) -> list[_Ref]:
+    def _carried(self, results: Sequence[Ref], graph: Any, path: str, origin: Origin) -> list[Ref]:
         """Names for the carries of one iteration: they mean the same until its end, while the slots are written."""
         names = [n.name for n in graph.graph.nodes if n.op == "placeholder"]
         inner = replace(origin, path=path)
         return [self.alias(r, names[i] if i < len(names) else "", inner) for i, r in enumerate(results)]
 
-    def _scan(self, node: Any, args: Sequence[Any], path: str, origin: Origin) -> list[_Ref]:
+    def _scan(self, node: Any, args: Sequence[Any], path: str, origin: Origin) -> list[Ref]:
         graph, init, rows, operands = args
         self._grow(node, len(init))
         results = self._results(node)
@@ -854,46 +714,44 @@ class _MethodWriter:
             raise InputError(f"{path}: scan {node.name} has nothing to scan over")
         counter, count = self._loop_start(rows[0], origin)
         for carry, start in zip(carries, init, strict=True):
-            self._copy(carry, start if isinstance(start, _Ref) else self.constant(start), origin)
-        begin = _Label()
+            self._copy(carry, start if isinstance(start, Ref) else self.constant(start), origin)
+        begin = Label()
         inner = f"{path}/{node.name}/body"
         self.place(begin)
         names = self._carried(carries, graph, inner, origin)
         places = self._select_rows(rows, counter, origin)
-        bound: list[_Ref | None] = [*names, *([None] * len(rows))]
-        bound.extend(o if isinstance(o, _Ref) else self.constant(o) for o in operands)
+        bound: list[Ref | None] = [*names, *([None] * len(rows))]
+        bound.extend(o if isinstance(o, Ref) else self.constant(o) for o in operands)
         returned, _, made = self._body(graph, bound, inner)
         self._fill_rows(places, made)
         values = self._returned(returned, inner)
         for value, carry in zip(values[: len(init)], carries, strict=True):
             self._copy(carry, value, origin)
         for value, result in zip(values[len(init) :], stacked, strict=True):
-            self.emit(
-                Kernel("executorch_prim::et_copy_index.tensor", (result.index, value.index, counter.index), origin)
-            )
+            self.kernel("executorch_prim::et_copy_index.tensor", (result.index, value.index, counter.index), origin)
         self._loop_end(counter, count, begin, origin)
         return results
 
-    def _while(self, node: Any, args: Sequence[Any], path: str, origin: Origin) -> list[_Ref]:
+    def _while(self, node: Any, args: Sequence[Any], path: str, origin: Origin) -> list[Ref]:
         """A loop as the emitter would have to write it: carried values in the result's slots, the test first."""
         test_graph, body_graph, init, operands = (*args, ())[:4]
         carries = self._results(node)
         for carry, start in zip(carries, init, strict=True):
-            self._copy(carry, start if isinstance(start, _Ref) else self.constant(start), origin)
-        begin, end = _Label(), _Label()
+            self._copy(carry, start if isinstance(start, Ref) else self.constant(start), origin)
+        begin, end = Label(), Label()
         self.place(begin)
-        extra = [o if isinstance(o, _Ref) else self.constant(o) for o in operands]
+        extra = [o if isinstance(o, Ref) else self.constant(o) for o in operands]
         test_path, body_path = f"{path}/{node.name}/test", f"{path}/{node.name}/body"
         known = len(self.obstacles)
         names = self._carried(carries, body_graph, body_path, origin)
         tested, _, _ = self._body(test_graph, [*names, *extra], test_path)
         verdict = self._returned(tested, test_path)[0]
-        self.emit(_Jump(verdict.index, end, origin))
+        self.emit(Jump(verdict.index, end, self.here(origin)))
         returned, _, _ = self._body(body_graph, [*names, *extra], body_path)
         for value, carry in zip(self._returned(returned, body_path), carries, strict=True):
             self._copy(carry, value, origin)
         never = self.entry(Scalar("bool", False))
-        self.emit(_Jump(never.index, begin, origin))
+        self.emit(Jump(never.index, begin, self.here(origin)))
         self.place(end)
         missing = tuple(n for o in self.obstacles[known:] for n in o.names)
         if missing:
@@ -904,76 +762,6 @@ class _MethodWriter:
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
-
-
-class _Ints:
-    """Stands for the type "list of integers" where the emitter does not ask a schema."""
-
-
-_INTS: Final = _Ints()
-
-
-def _has_bits(data: Any) -> bool:
-    """Whether a tensor has a bit that is not zero; one without data (a fake tensor) is not known to."""
-    import torch
-
-    if type(data).__name__ == "FakeTensor" or data.is_meta or not data.numel():
-        return False
-    return bool(data.detach().contiguous().view(-1).view(torch.uint8).any())
-
-
-def _constant(value: Any) -> Value:
-    """The entry for a Python value that is no list. Raises InputError for what no program can hold."""
-    if value is None:
-        return NULL
-    if isinstance(value, bool):
-        return Scalar("bool", value)
-    if isinstance(value, int):
-        return Scalar("int", value)
-    if isinstance(value, float):
-        return Scalar("double", value)
-    if isinstance(value, str):
-        return Scalar("string", value)
-    import torch
-
-    if isinstance(value, torch.dtype):
-        from executorch.exir.tensor import scalar_type_enum
-
-        return Scalar("int", int(scalar_type_enum(value)))
-    if isinstance(value, torch.layout):
-        return Scalar("int", 0 if value is torch.strided else 1)
-    if isinstance(value, torch.memory_format):
-        return Scalar("int", {torch.contiguous_format: 0, torch.preserve_format: 1}.get(value, -1))
-    raise InputError(f"a {type(value).__name__} in the graph, which no program can hold")
-
-
-def _item_kind(items: Sequence[Any], type_: Any, writer: _MethodWriter) -> tuple[str, bool]:
-    """(kind of a list, whether its items may be None), by the schema's type or else by the items."""
-    if type_ is _INTS:
-        return "ints", False
-    import torch
-
-    if isinstance(type_, torch.OptionalType):
-        type_ = type_.getElementType()
-    item = type_.getElementType() if isinstance(type_, torch.ListType) else None
-    if item is None:
-        if items and all(isinstance(i, _Ref) and isinstance(writer.value(i), Tensor) for i in items):
-            return "tensors", False
-        first = items[0] if items else 0
-        if isinstance(first, bool):
-            return "bools", False
-        return ("doubles" if isinstance(first, float) else "ints"), False
-    if isinstance(item, torch.BoolType):
-        return "bools", False
-    if isinstance(item, torch.IntType):
-        return "ints", False
-    if isinstance(item, torch.FloatType):
-        return "doubles", False
-    if isinstance(item, torch.TensorType):
-        return "tensors", False
-    if isinstance(item, torch.OptionalType) and isinstance(item.getElementType(), torch.TensorType):
-        return "tensors", True
-    raise InputError(f"a list of {item}, which no program can hold")
 
 
 def _is_tensor_type(type_: Any) -> bool:
@@ -995,10 +783,3 @@ def _results_in_place(schema: Any) -> dict[int, int]:
         if info is not None and info.is_write and frozenset(info.before_set) in changed:
             found[i] = changed[frozenset(info.before_set)]
     return found
-
-
-def _mapped(value: Value, final: Callable[[int], int]) -> Value:
-    """A value whose lists refer to final indices."""
-    if isinstance(value, TensorList):
-        return TensorList(tuple(final(i) if i >= 0 else i for i in value.items), value.optional)
-    return value

@@ -35,9 +35,16 @@ _DTYPES: Final = {
 _DYNAMISMS: Final = (Dynamism.STATIC, Dynamism.BOUND, Dynamism.UNBOUND)
 
 
+_SPEC_CLASSES: dict[type, bool] = {}
+
+
 def is_spec(value: object) -> bool:
     """Whether this is a ``TensorSpec``, without importing ExecuTorch to ask."""
-    return any(c.__name__ == "TensorSpec" for c in type(value).__mro__)
+    kind = type(value)
+    known = _SPEC_CLASSES.get(kind)
+    if known is None:
+        known = _SPEC_CLASSES[kind] = any(c.__name__ == "TensorSpec" for c in kind.__mro__)
+    return known
 
 
 def field(spec: Any, name: str, default: Any = None) -> Any:
@@ -119,13 +126,12 @@ def tensor_of(
 
     ``what`` names it in messages; ``data`` is the real tensor of a constant or buffer, whose layout the emitter takes.
     """
-    order = tuple(int(d) for d in field(spec, "dim_order"))
-    if data is not None:
-        from executorch.exir.tensor import dim_order_from_stride
-
-        if not _is_dense(data):
-            data = data.contiguous()
-        order = tuple(int(d) for d in dim_order_from_stride(data.stride()))
+    if data is None:
+        order = tuple(int(d) for d in field(spec, "dim_order"))
+    else:
+        stride = (data if _is_dense(data) else data.contiguous()).stride()
+        # Equal strides keep their order, as in executorch's `dim_order_from_stride`.
+        order = tuple(sorted(range(len(stride)), key=stride.__getitem__, reverse=True))
     return Tensor(
         dtype_name(field(spec, "scalar_type")),
         sizes_of(spec, what),

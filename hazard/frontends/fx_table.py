@@ -1,0 +1,273 @@
+"""The values table of a method as the emitter would make it, and the names that graph values have beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from hazard.frontends.fx_specs import (
+    UNPLANNED,
+    Contents,
+    Origins,
+    is_planned,
+    is_spec,
+    placement_of,
+    storage_base,
+    tensor_of,
+    view_base,
+)
+from hazard.program import (
+    NULL,
+    Constant,
+    Dynamism,
+    InputError,
+    NumberList,
+    Origin,
+    Placement,
+    Scalar,
+    Tensor,
+    TensorList,
+    Value,
+)
+
+#: Indices of names that have no entry in the emitted table, until the length of that table is known.
+_EXTRA: Final = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An entry of the values table, as distinct from a Python number in the graph."""
+
+    index: int
+
+
+class Label:
+    """A place in the code that is not known yet."""
+
+    def __init__(self) -> None:
+        self.position = -1
+
+
+@dataclass(slots=True)
+class Jump:
+    """A jump to a place that is not known yet."""
+
+    condition: int
+    label: Label
+    origin: Origin
+
+
+class Shared:
+    """What the methods of one program have in common."""
+
+    def __init__(self) -> None:
+        self.constants = Contents()
+        self.initial = Contents()
+        self.origins = Origins()
+
+
+class Table:
+    """The values of one method. ``method`` names it in messages."""
+
+    def __init__(self, method: str, shared: Shared) -> None:
+        self.method, self.shared = method, shared
+        self.values: list[Value] = []
+        self.extra: list[Tensor] = []
+        self.slots: dict[int, int] = {}  # id of a spec -> its entry
+        self.specs: list[Any] = []  # keeps the specs alive, so that ids stay theirs
+        self.spec_of: dict[int, Any] = {}
+        self.defined: set[int] = set()  # entries that have a value
+        self.growing: set[int] = set()  # ids of specs that the emitter makes dynamic, because rows are appended
+
+    def entry(self, value: Value) -> Ref:
+        """A new entry of the emitted table."""
+        self.values.append(value)
+        return Ref(len(self.values) - 1)
+
+    def value(self, ref: Ref) -> Value:
+        return self.extra[ref.index - _EXTRA] if ref.index >= _EXTRA else self.values[ref.index]
+
+    def slot(self, ref: Ref) -> int:
+        """The entry of the emitted table behind a name."""
+        if ref.index < _EXTRA:
+            return ref.index
+        slot = self.extra[ref.index - _EXTRA].slot
+        assert slot is not None
+        return slot
+
+    def name_for(self, source: Ref, name: str) -> Ref:
+        """A new name on the tensor object of ``source``."""
+        value = self.value(source)
+        assert isinstance(value, Tensor)
+        self.extra.append(
+            replace(
+                value, placement=UNPLANNED, initial=None, fqn=None, name=name, slot=self.slot(source), base=None,
+                lost_value=False,
+            )
+        )  # fmt: skip
+        return Ref(_EXTRA + len(self.extra) - 1)
+
+    def spec_entry(self, spec: Any, name: str) -> Ref:
+        """The entry of a spec: the one it has, or a new one. ``name`` is the node's."""
+        known = self.slots.get(id(spec))
+        if known is not None:
+            return Ref(known)
+        ref = self.entry(self.tensor(spec, name))
+        self.remember(spec, ref.index)
+        return ref
+
+    def remember(self, spec: Any, slot: int) -> None:
+        self.slots[id(spec)] = slot
+        self.specs.append(spec)
+        self.spec_of[slot] = spec
+
+    def tensor(
+        self, spec: Any, name: str, *, const: bool = False, fqn: str | None = None, external: bool = False,
+        data: Any = None,
+    ) -> Tensor:  # fmt: skip
+        """The entry that the emitter makes of a spec. ``data`` are the contents of a constant or of initial state."""
+        what = f"{self.method}: {name}"
+        if not is_spec(spec):
+            raise InputError(f"{what} has no tensor spec but {type(spec).__name__}: was the graph planned?")
+        placement: Placement = placement_of(spec, what)
+        initial = None
+        if const and is_planned(spec):
+            initial = 0 if external else self.shared.initial.number(data)
+        elif const:
+            placement = Constant(fqn if external and fqn else self.shared.constants.number(data))
+        elif (root := self.root(spec)) is not None:
+            # A view's spec takes everything but the sizes from its base.
+            initial = root.initial
+            placement = root.placement if root.is_constant else placement
+        tensor = tensor_of(spec, what, placement, name=name, fqn=fqn, initial=initial, data=data)
+        return replace(tensor, dynamism=Dynamism.BOUND) if id(spec) in self.growing else tensor
+
+    def root(self, spec: Any) -> Tensor | None:
+        """The entry of the spec that a view's spec is based on, if it has one."""
+        base = view_base(spec)
+        if base is None:
+            return None
+        while (further := view_base(base)) is not None:
+            base = further
+        value = self.values[self.slots[id(base)]] if id(base) in self.slots else None
+        return value if isinstance(value, Tensor) else None
+
+    def constant(self, value: Any, type_: Any = None) -> Ref:
+        """A new entry for a Python value of the graph; items of a list of integers get entries before it."""
+        if isinstance(value, Ref):
+            return value
+        if isinstance(value, list | tuple):
+            return self.entry(self._list(value, type_))
+        return self.entry(constant_value(value))
+
+    def _list(self, items: Sequence[Any], type_: Any) -> Value:
+        kind, optional = _item_kind(items, type_, self)
+        if kind == "tensors":
+            slots = [i.index if isinstance(i, Ref) else -1 for i in items]
+            return TensorList(tuple(slots), optional)
+        if kind == "ints":
+            return NumberList("ints", tuple(self.constant(i).index for i in items))
+        return NumberList(kind, tuple(items))
+
+    def rename(self, ref: Ref, name: str) -> None:
+        """Gives an entry the name of the node that defines it instead of that of its allocation."""
+        value = self.value(ref)
+        if not isinstance(value, Tensor) or value.name == name:
+            return
+        if ref.index >= _EXTRA:
+            self.extra[ref.index - _EXTRA] = replace(value, name=name)
+        else:
+            self.values[ref.index] = replace(value, name=name)
+
+    def final(self, index: int) -> int:
+        """The index of an entry or name in the finished table."""
+        return index - _EXTRA + len(self.values) if index >= _EXTRA else index
+
+    def finished(self) -> tuple[Value, ...]:
+        """All entries of the emitted table, then all names."""
+        values: list[Value] = [_mapped(v, self.final) for v in self.values]
+        values.extend(self.extra)
+        for slot, spec in self.spec_of.items():
+            shared = storage_base(spec)
+            value = values[slot]
+            if shared is not None and id(shared[0]) in self.slots and isinstance(value, Tensor):
+                values[slot] = replace(value, base=self.slots[id(shared[0])], base_offset=shared[1])
+        return tuple(values)
+
+
+class _Ints:
+    """Stands for the type "list of integers" where the emitter does not ask a schema."""
+
+
+INTS: Final = _Ints()
+
+
+def has_bits(data: Any) -> bool:
+    """Whether a tensor has a bit that is not zero; one without data (a fake tensor) is not known to."""
+    import torch
+
+    if type(data).__name__ == "FakeTensor" or data.is_meta or not data.numel():
+        return False
+    return bool(data.detach().contiguous().view(-1).view(torch.uint8).any())
+
+
+def constant_value(value: Any) -> Value:
+    """The entry for a Python value that is no list. Raises InputError for what no program can hold."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return Scalar("bool", value)
+    if isinstance(value, int):
+        return Scalar("int", value)
+    if isinstance(value, float):
+        return Scalar("double", value)
+    if isinstance(value, str):
+        return Scalar("string", value)
+    import torch
+
+    if isinstance(value, torch.dtype):
+        from executorch.exir.tensor import scalar_type_enum
+
+        return Scalar("int", int(scalar_type_enum(value)))
+    if isinstance(value, torch.layout):
+        return Scalar("int", 0 if value is torch.strided else 1)
+    if isinstance(value, torch.memory_format):
+        return Scalar("int", {torch.contiguous_format: 0, torch.preserve_format: 1}.get(value, -1))
+    raise InputError(f"a {type(value).__name__} in the graph, which no program can hold")
+
+
+def _item_kind(items: Sequence[Any], type_: Any, writer: Table) -> tuple[str, bool]:
+    """(kind of a list, whether its items may be None), by the schema's type or else by the items."""
+    if type_ is INTS:
+        return "ints", False
+    import torch
+
+    if isinstance(type_, torch.OptionalType):
+        type_ = type_.getElementType()
+    item = type_.getElementType() if isinstance(type_, torch.ListType) else None
+    if item is None:
+        if items and all(isinstance(i, Ref) and isinstance(writer.value(i), Tensor) for i in items):
+            return "tensors", False
+        first = items[0] if items else 0
+        if isinstance(first, bool):
+            return "bools", False
+        return ("doubles" if isinstance(first, float) else "ints"), False
+    if isinstance(item, torch.BoolType):
+        return "bools", False
+    if isinstance(item, torch.IntType):
+        return "ints", False
+    if isinstance(item, torch.FloatType):
+        return "doubles", False
+    if isinstance(item, torch.TensorType):
+        return "tensors", False
+    if isinstance(item, torch.OptionalType) and isinstance(item.getElementType(), torch.TensorType):
+        return "tensors", True
+    raise InputError(f"a list of {item}, which no program can hold")
+
+
+def _mapped(value: Value, final: Callable[[int], int]) -> Value:
+    """A value whose lists refer to final indices."""
+    if isinstance(value, TensorList):
+        return TensorList(tuple(final(i) if i >= 0 else i for i in value.items), value.optional)
+    return value
