@@ -5,11 +5,13 @@ A hook of mkdocs; it also takes the words off the fences of code blocks that are
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import hazard
 from hazard.cli.app import app
 from hazard.cli.explain import page
 from hazard.rule import Rule, all_rules
@@ -35,7 +37,7 @@ def pages() -> dict[str, str]:
     """All generated pages by their path below ``docs/``."""
     rules = all_rules()
     made = {f"rules/{rule.code}.md": page(rule) for rule in rules}
-    return {"rules/index.md": _table(rules), **made, "commands.md": _commands()}
+    return {"rules/index.md": _table(rules), **made, "commands.md": _commands(), "python.md": _python()}
 
 
 def _table(rules: tuple[Rule, ...]) -> str:
@@ -45,7 +47,8 @@ def _table(rules: tuple[Rule, ...]) -> str:
         "Each page is the text that `hazard explain` shows. Its examples are executed by the tests of the project.",
     ]
     for digit, title in GROUPS.items():
-        lines += ["", f"## HZ{digit}xx: {title}", "", "| code | name | severity | reports |", "| --- | --- | --- | --- |"]
+        lines += ["", f"## HZ{digit}xx: {title}", ""]
+        lines += ["| code | name | severity | reports |", "| --- | --- | --- | --- |"]
         for rule in rules:
             if rule.code.startswith(f"HZ{digit}"):
                 severity = rule.severity if rule.default else f"{rule.severity}, off"
@@ -69,6 +72,42 @@ def _helps(name: str, command: click.Command, parent: click.Context | None) -> l
             if child is not None and not child.hidden:
                 found += _helps(f"{name} {sub}", child, context)
     return found
+
+
+def _python() -> str:
+    """The public names with their docstrings."""
+    lines = ["# Python", "", "All public names. `import hazard` loads nothing heavy; each is loaded when it is used."]
+    for name in hazard.__all__:
+        thing = getattr(hazard, name)
+        if isinstance(thing, str):
+            continue
+        lines += ["", f"## {name}"]
+        if not (inspect.isclass(thing) and issubclass(thing, Exception)):
+            lines += ["", "```python", f"hazard.{name}{_signature(thing)}", "```"]
+        lines += ["", _markdown(inspect.getdoc(thing) or "")]
+        for member, what in sorted(vars(thing).items()) if inspect.isclass(thing) else ():
+            function = what.fget if isinstance(what, property) else what
+            if member.startswith("_") or not inspect.isfunction(function):
+                continue
+            shown = member if isinstance(what, property) else f"{member}{_signature(function)}"
+            if function.__doc__:
+                lines += ["", f"`{shown}`: {_markdown(inspect.getdoc(function) or '')}"]
+    return "\n".join(lines) + "\n"
+
+
+def _signature(function: Any) -> str:
+    """The parameters as they stand in the source, one a line where they are many."""
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(function)))
+    text = re.sub(r" -> None$", "", re.sub(r"\(self(, )?", "(", text))
+    if len(text) < 100:
+        return text
+    inside, end = text[1:].rsplit(")", 1)
+    parts = re.split(r", (?=[\w*]+:|\*,)", inside)
+    return "(\n" + "".join(f"    {part},\n" for part in parts) + f"){end}"
+
+
+def _markdown(docstring: str) -> str:
+    return docstring.replace("::\n", ":\n").replace("``", "`")
 
 
 # --- the hooks --------------------------------------------------------------------------------------------------------

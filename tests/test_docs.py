@@ -31,6 +31,7 @@ import click
 import pytest
 import yaml
 
+import hazard
 from hazard.cli.app import app
 from hazard.cli.explain import page as rule_page
 from hazard.config import read_settings
@@ -204,7 +205,7 @@ def test_the_readme_shows_what_is_printed(folder: Path) -> None:
     assert all(text in output for text in shown)
 
 
-# --- words and links ---------------------------------------------------------------------------------------------------
+# --- words and links --------------------------------------------------------------------------------------------------
 
 
 def options() -> dict[str, set[str]]:
@@ -261,7 +262,7 @@ def test_links_lead_somewhere(path: Path) -> None:
         if goal.parent == ROOT / "docs" / "rules":
             assert goal.stem in {*codes, "index"}, target
             continue
-        if goal == ROOT / "docs" / "commands.md":
+        if goal in (ROOT / "docs" / "commands.md", ROOT / "docs" / "python.md"):
             continue
         assert goal.exists(), target
         assert not anchor or anchor in anchors(goal), target
@@ -278,15 +279,15 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     made = {p.relative_to(site).as_posix() for p in site.rglob("*.html")}
-    assert made == {"404.html", "commands.html", "rules/index.html"} | {f"{p.stem}.html" for p in GUIDES} | {
-        f"rules/{r.code}.html" for r in all_rules()
-    }
+    guides = {f"{p.stem}.html" for p in GUIDES}
+    rules = {f"rules/{r.code}.html" for r in all_rules()}
+    assert made == {"404.html", "commands.html", "python.html", "rules/index.html"} | guides | rules
     # Nothing that a page needs is loaded from elsewhere.
     for page in site.rglob("*.html"):
         assert not re.search(r'(?:src|<link [^>]*href)="(?:https?:)?//', page.read_text()), page
 
 
-def test_rule_pages_are_what_explain_shows() -> None:
+def test_generated_pages_are_complete() -> None:
     spec = importlib.util.spec_from_file_location("generated", ROOT / "docs" / "generated.py")
     assert spec is not None
     assert spec.loader is not None
@@ -296,6 +297,7 @@ def test_rule_pages_are_what_explain_shows() -> None:
     for rule in all_rules():
         assert made[f"rules/{rule.code}.md"] == rule_page(rule)
         assert f"[{rule.code}]({rule.code}.md) | {rule.name} |" in made["rules/index.md"]
+    assert re.findall(r"^## (\w+)$", made["python.md"], re.MULTILINE) == [n for n in hazard.__all__ if n[0] != "_"]
     for name, names in OPTIONS.items():
         section = made["commands.md"].partition(f"\n## {name}\n")[2].partition("\n## ")[0]
         assert [o for o in names if o not in section] == []
