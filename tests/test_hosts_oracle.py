@@ -246,4 +246,4 @@ def test_search_finds_what_brute_force_finds(host: Host) -> None:
         found = by_search(program, host)
         assert found == expected, seed
         wrong += bool(expected)
-    assert (wrong > 10) is (host.name != "module")
+    assert (wrong > 5) is (host.name != "module")

@@ -348,9 +348,9 @@ class Events:
         if kind == "reset":
             last_load = next(e for e in reversed(shortest_one) if e.kind == "load")
             writer = victim if last_load.method == victim.name else other
-            loaded = next(ld for ld in writer.loads[arena] if ld.low <= byte < ld.high)
-            low, high = max(read.low, loaded.low), min(read.high, loaded.high)
-            clobber = writer.load_place(loaded.slot)
+            loaded = next((ld for ld in writer.loads.get(arena, ()) if ld.low <= byte < ld.high), None)
+            low, high = (max(read.low, loaded.low), min(read.high, loaded.high)) if loaded else (read.low, read.high)
+            clobber = writer.load_place(loaded.slot if loaded else read.object)
         elif kind == "foreign" and foreign and (by_call or load is None):
             write = foreign[0]
             low, high = max(read.low, write.low), min(read.high, write.high)

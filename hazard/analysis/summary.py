@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from hazard.analysis.check import MethodAnalysis, _Judge
@@ -62,24 +63,27 @@ class Memory:
         self.a, self.method, self.name = analysis, analysis.method, analysis.method.name
         self.regions, self.reaching, self.flow = analysis.regions, analysis.reaching, analysis.flow
         self._judge: _Judge | None = None
-        self._input_reads: dict[tuple[int, int], list[tuple[int, int]]] | None = None
         self._reached: dict[int, set[int]] = {}
         self._ways: dict[int, tuple[Path | None, bool]] = {}
-        self.states = self._states()
-        self.loads: dict[int, list[Load]] = {}
+        self._hits: dict[tuple[int, int, int], list[Write]] = {}
+        self._finals: dict[tuple[tuple[int, int, int], ...], frozenset[int]] = {}
+
+    @cached_property
+    def loads(self) -> dict[int, list[Load]]:
+        """What loading the method writes, by arena."""
+        found: dict[int, list[Load]] = {}
         for slot, value in enumerate(self.method.values):
             if isinstance(value, Tensor) and value.initial is not None and value.planned and value.nbytes:
                 space, low, high = self.regions.region(slot)
-                self.loads.setdefault(space, []).append(Load(slot, low, high, value.initial))
-        self.writes: dict[int, list[Write]] = {}
-        self._find_writes()
-        self.reads = list(self._find_reads())
+                found.setdefault(space, []).append(Load(slot, low, high, value.initial))
+        return found
+
+    @cached_property
+    def kept(self) -> list[int]:
+        """Slots whose bytes must last from call to call, without the inputs that a call updates."""
         inputs = set(self.method.inputs)
         kept = {ld.slot for loads in self.loads.values() for ld in loads} | {r.object for r in self.reads}
-        #: Slots whose bytes must last from call to call, without the inputs that a call updates.
-        self.kept = sorted(s for s in kept if s not in inputs and s not in analysis.roles.views)
-        self._hits: dict[tuple[int, int, int], list[Write]] = {}
-        self._finals: dict[tuple[int, ...], frozenset[int]] = {}
+        return sorted(s for s in kept if s not in inputs and s not in self.a.roles.views)
 
     @property
     def judge(self) -> _Judge:
@@ -92,15 +96,19 @@ class Memory:
 
     def reads_of_input(self, slot: int, staged: int) -> list[tuple[int, int]]:
         """(position, slot) of what may read the value that staging at position ``staged`` put into input ``slot``."""
-        if self._input_reads is None:
-            self._input_reads = {}
-            for key, facts in self.reaching.reads.items():
-                for obj, definer, _, _ in facts:
-                    if 0 <= definer < self.flow.first:
-                        self._input_reads.setdefault((obj, definer), []).append(key)
         return self._input_reads.get((slot, staged), [])
 
-    def _states(self) -> set[int]:
+    @cached_property
+    def _input_reads(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        found: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for key, facts in self.reaching.reads.items():
+            for obj, definer, _, _ in facts:
+                if 0 <= definer < self.flow.first:
+                    found.setdefault((obj, definer), []).append(key)
+        return found
+
+    @cached_property
+    def states(self) -> set[int]:
         """Slots that hold state by the look of it: contents or a name in the file, kept from call to call, or updated
         in place."""
         found: set[int] = set()
@@ -119,10 +127,13 @@ class Memory:
         """Slots that a call makes refer to other tensors. Graphs bind names, and a buffer's to its next value."""
         return set() if self.method.meaning == "graph" else self.a.roles.moved
 
-    def _find_writes(self) -> None:
+    @cached_property
+    def writes(self) -> dict[int, list[Write]]:
+        """All writes into arenas, by arena and in the order of positions; inputs are written by staging."""
+        found: dict[int, list[Write]] = {}
         for (position, slot), objects in self.reaching.writes.items():
             effect = self.a.effects[position]
-            if self.reaching.copies_onto_itself(position):
+            if slot in effect.shapes and self.reaching.copies_onto_itself(position):
                 continue
             for obj in objects:
                 space, low, high = self.regions.region(obj)
@@ -132,23 +143,34 @@ class Memory:
                 strong = len(objects) == 1 and static and slot in effect.writes
                 known = slot not in effect.may_writes
                 write = Write(position, slot, obj, low, high, self.regions.sure[obj], strong, known)
-                self.writes.setdefault(space, []).append(write)
-        for writes in self.writes.values():
+                found.setdefault(space, []).append(write)
+        for writes in found.values():
             writes.sort(key=lambda w: (w.position, w.slot, w.object))
+        return found
 
-    def _find_reads(self) -> Iterator[Read]:
-        unwritten = {(c.use.position, c.use.slot) for c in self.a.conflicts if c.kind is Kind.UNWRITTEN}
+    @cached_property
+    def reads(self) -> list[Read]:
+        """Reads that see bytes from before the call, in the order of positions and views last."""
+        return [*self._reads_of_state(), *self._reads_through_views()]
+
+    def _reads_of_state(self) -> Iterator[Read]:
         moved = self._moved()
-        for (position, slot), facts in sorted(self.reaching.reads.items()):
+        found = [
+            (position, slot, fact[0], fact[1])
+            for (position, slot), facts in self.reaching.reads.items()
+            for fact in facts
+            if fact[1] in (LOAD, FILL) and fact[2] == INTACT
+        ]
+        for position, slot, obj, definer in sorted(found):
             effect = self.a.effects[position]
-            if slot not in effect.reads or slot in effect.may_writes:
+            if slot not in effect.reads or slot in effect.may_writes or (slot in moved and obj == slot):
                 continue
-            for obj, definer, overwriter, _ in sorted(facts):
-                if definer not in (LOAD, FILL) or overwriter != INTACT or (slot in moved and obj == slot):
-                    continue
-                space, low, high = self.regions.region(obj)
-                if space > 0 and low < high:
-                    yield Read(position, slot, obj, low, high, definer == LOAD, effect.partial)
+            space, low, high = self.regions.region(obj)
+            if space > 0 and low < high:
+                yield Read(position, slot, obj, low, high, definer == LOAD, effect.partial)
+
+    def _reads_through_views(self) -> Iterator[Read]:
+        unwritten = {(c.use.position, c.use.slot) for c in self.a.conflicts if c.kind is Kind.UNWRITTEN}
         for (position, view), contents in sorted(self.reaching.contents.items()):
             effect = self.a.effects[position]
             if view not in effect.reads or view in effect.may_writes or (position, view) in unwritten:
@@ -174,7 +196,7 @@ class Memory:
         """The writes that can be the last into a byte when a call ends; None if the byte may be left alone."""
         covering = tuple(i for i, w in enumerate(hits) if w.low <= byte < w.high)
         chosen = [hits[i] for i in covering]
-        key = (arena, *(hash((w.position, w.slot, w.object)) for w in chosen))
+        key = tuple((w.position, w.slot, w.object) for w in chosen)
         known = self._finals.get(key)
         if known is None:
             known = self._finals[key] = self._flow_of(chosen)
