@@ -253,9 +253,9 @@ class _Judge:
             if self._runs is None:
                 self._runs = explore(self.reaching, self.paths.believing)
             for run in self._runs:
-                told: set[tuple[int, int, int, int]] = set()
+                told: set[tuple[int, int, int, int, int]] = set()
                 for seen in run.mismatches:
-                    key = (seen.position, seen.slot, seen.expected[1], seen.seen[1])
+                    key = (seen.position, seen.slot, seen.expected[1], seen.seen[1], seen.call)
                     if seen.expected != seen.seen and key not in told:
                         told.add(key)
                         self._shown.setdefault((seen.position, seen.slot), []).append(_Shown(seen, run))
@@ -265,7 +265,7 @@ class _Judge:
 
     def _report_shown(self, position: int, slot: int, bad: set[Fact], shown: list[_Shown]) -> None:
         # A write that happens to leave the same value (the same operator on the same operands) is a poor example.
-        first = min(shown, key=lambda s: (self._same_value(s.seen), s.seen.call))
+        first = min(shown, key=lambda s: (self._same_value(s.seen), not self._all_free(s), s.seen.call))
         seen, run = first.seen, first.run
         pairs = {(s.seen.expected[1], s.seen.seen[1]) for s in shown}
         wanted = {(f[1], f[2]) for f in bad}
@@ -276,7 +276,7 @@ class _Judge:
                 self.searches += 1
                 answer = self.paths.to_read(position, slot, self.reaching.reads[position, slot])
                 pairs |= {(p.token.definer, p.token.overwriter) for p in answer.paths}
-        exact = all(self._free(jump) for _, jump, _ in run.decisions[: seen.decided])
+        exact = self._all_free(first)
         overlap = self._surely_hit(seen)
         definer, overwriter = seen.expected[1], seen.seen[1]
         if (definer, overwriter) not in wanted and (definer, ELSEWHERE) in wanted:
@@ -302,12 +302,23 @@ class _Judge:
         put = self.reaching.writes.get((overwriter, by), set())
         return len(made) == len(put) == 1 and self.predicates.equal((min(made), definer), (min(put), overwriter))
 
-    def _free(self, jump: int) -> bool:
-        """Whether an input or state can make the predicate of a jump either; numbers have been worked out."""
+    def _all_free(self, shown: _Shown) -> bool:
+        """Whether inputs, or state that an earlier call has left, decide all jumps of the calls that matter."""
+        since = self._first_call(shown.seen)
+        decisions = shown.run.decisions[: shown.seen.decided]
+        return all(self._free(call, jump) for call, jump, _ in decisions if call >= since)
+
+    @staticmethod
+    def _first_call(seen: Seen) -> int:
+        """The call in which the story of a mismatch begins; earlier ones may go any way."""
+        return max(1, min(seen.expected[0], seen.seen[0] or seen.call))
+
+    def _free(self, call: int, jump: int) -> bool:
+        """Whether the predicate of a jump can be either in a call; numbers have been worked out."""
         literal = self.predicates.literals.get(jump)
         step = self.flow.code[jump]
         counted = isinstance(step, JumpFalse) and not self.method.is_tensor(step.condition)
-        return literal is None or (literal.input_dependent and literal.exact) or counted
+        return literal is None or counted or (literal.exact and 0 < literal.free_from <= call)
 
     def _surely_hit(self, seen: Seen) -> bool:
         writer = seen.seen[1]
@@ -647,9 +658,12 @@ class _Judge:
     def witness(self, run: Replay | None, path: Path, seen: Seen | None, obj: int) -> Witness:
         decisions: list[tuple[int, int, bool]]
         if run is not None and run.followed:
-            decisions = run.decisions if seen is None else run.decisions[: seen.decided]
+            decisions = run.decisions
+            if seen is not None:
+                since = self._first_call(seen)
+                decisions = [d for d in decisions[: seen.decided] if d[0] >= since]
         else:
-            decisions, call = [], 1
+            decisions, call = [], 1 + path.lead
             for block, outcome in path.steps:
                 if outcome is not None:
                     decisions.append((call, self.flow.blocks[block].end - 1, outcome))

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hazard.analysis.beliefs import Beliefs, Believing
 from hazard.analysis.effects import Effect
-from hazard.analysis.predicates import Predicates
+from hazard.analysis.predicates import Literal, Predicates
 from hazard.analysis.reaching import APPROXIMATE, ELSEWHERE, EXACT, FILL, INTACT, LOAD, UNKNOWN, Fact, Reaching
 from hazard.analysis.solver import Theory
 from hazard.program import Alias, JumpFalse, Move, Tensor
@@ -47,13 +47,15 @@ class Token:
 class Path:
     """A way to a hazard: the blocks in order with the outcome of the jump that ended each, and the token at the read.
 
-    ``exact`` is False when a decision on the way is not a free choice of the inputs.
+    ``call`` is that of the read; ``lead`` calls, by whatever way, come before the first step. ``exact`` is False when a
+    decision on the way is not a free choice of the inputs, or of the state that earlier calls have left.
     """
 
     steps: tuple[tuple[int, bool | None], ...]
     token: Token
     call: int
     exact: bool
+    lead: int = 0
 
 
 @dataclass(slots=True)
@@ -456,14 +458,23 @@ class _Search:
             steps.append(step)
             identity = parent
         steps.reverse()
-        exact = token.quality == EXACT
+        decided: list[tuple[int, Literal]] = []
+        at = 1
         for block, outcome in steps:
-            if outcome is not None:
+            literal = None
+            if outcome is not None and not self._counted(block):
                 literal = self.paths.predicates.literals[self.flow.blocks[block].end - 1]
-                exact = exact and (
-                    literal is None or (literal.input_dependent and literal.exact) or self._counted(block)
-                )
-        return Path(tuple(steps), token, call, exact)
+            elif block == self.flow.exit:
+                at += 1
+            if literal is not None:
+                decided.append((at, literal))
+        # What only state decides is the program's own in the first call: any first call may come before.
+        lead = int(token.definer >= 0 and any(at < lit.free_from for at, lit in decided))
+        if lead:
+            token = replace(token, call=token.call + 1, overwritten_in=token.overwritten_in + 1)
+        exact = token.quality == EXACT
+        exact = exact and all(lit.exact and 0 < lit.free_from <= at + lead for at, lit in decided)
+        return Path(tuple(steps), token, call + lead, exact, lead)
 
     def _counted(self, block: int) -> bool:
         """Whether the jump that ends a block tests a number: a trip count, which the replay works out."""

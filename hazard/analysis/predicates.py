@@ -11,6 +11,7 @@ A read that may see overwritten bytes gets a number of its own, so a clobbered p
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,14 +40,14 @@ class Literal:
     """A jump's predicate: ``formula`` (never a negation) holds exactly when the predicate's truth is ``positive``.
 
     ``exact``: False when what the predicate is made of may have been overwritten, so that too little is known of it.
-    ``loops``: loops whose iterations give the predicate a new value. ``calls``: whether a further call does.
-    ``input_dependent``: whether an input or the state can make it either.
+    ``loops``: loops whose iterations give the predicate a new value. ``free_from``: the first call in which it can be
+    either: 1 if inputs decide, 2 if only state does (its first value is the program's own), 0 if constants do.
     """
 
     formula: Formula
     positive: bool
     loops: frozenset[int]
-    input_dependent: bool
+    free_from: int
     exact: bool
 
 
@@ -55,7 +56,7 @@ class _Term:
     number: int
     key: Key
     loops: frozenset[int]
-    dependent: bool  # on an input or on state
+    free_from: int  # see `Literal`
     one: bool  # a single element
     dtype: str
 
@@ -93,12 +94,12 @@ class Predicates:
         positive = True
         while formula[0] == "not":
             formula, positive = formula[1], not positive
-        return Literal(formula, positive, term.loops, term.dependent, self._exact(term))
+        return Literal(formula, positive, term.loops, term.free_from, self._exact(term))
 
-    def _intern(self, key: Key, loops: frozenset[int], dependent: bool, one: bool, dtype: str) -> _Term:
+    def _intern(self, key: Key, loops: frozenset[int], free_from: int, one: bool, dtype: str) -> _Term:
         term = self._terms.get(key)
         if term is None:
-            term = _Term(len(self._by_number), key, loops, dependent, one, dtype)
+            term = _Term(len(self._by_number), key, loops, free_from, one, dtype)
             self._terms[key] = term
             self._by_number.append(term)
         return term
@@ -133,22 +134,22 @@ class Predicates:
         reads = self.reaching.reads.get((position, slot))
         if reads is None:
             if isinstance(value, Scalar):
-                return self._intern(("const", value.kind, value.value), none, False, True, value.kind)
+                return self._intern(("const", value.kind, value.value), none, 0, True, value.kind)
             if isinstance(value, Tensor) and value.is_constant:
-                return self._intern(("data", str(value.placement), dtype, value.sizes), none, False, one, dtype)
+                return self._intern(("data", str(value.placement), dtype, value.sizes), none, 0, one, dtype)
             if isinstance(value, NumberList):
                 items: Key = value.items
                 if value.kind == "ints":
                     items = tuple(self._read(position, int(i), depth + 1).number for i in items)
-                return self._intern((value.kind, items), self._loops_at(position), False, False, "")
+                return self._intern((value.kind, items), self._loops_at(position), 0, False, "")
             if isinstance(value, TensorList):
                 parts = [self._read(position, i, depth + 1) for i in value.items if i >= 0]
                 loops = none.union(*(p.loops for p in parts))
-                dependent = any(p.dependent for p in parts)
-                return self._intern(("list", tuple(p.number for p in parts)), loops, dependent, False, "")
-            return self._intern(("read", position, slot), self._loops_at(position), True, one, dtype)
+                free_from = _earliest(p.free_from for p in parts)
+                return self._intern(("list", tuple(p.number for p in parts)), loops, free_from, False, "")
+            return self._intern(("read", position, slot), self._loops_at(position), 1, one, dtype)
         if not intact and any(f[2] != INTACT for f in reads):
-            return self._intern(("read", position, slot), self._loops_at(position), True, one, dtype)
+            return self._intern(("read", position, slot), self._loops_at(position), 1, one, dtype)
         definitions = {(f[0], f[1]) for f in reads}
         if len(definitions) == 1:
             ((obj, definer),) = definitions
@@ -157,8 +158,9 @@ class Predicates:
         # of an earlier call cannot; those of this call can only in a loop.
         key = frozenset((f[0], f[1], self._in_this_call(f[1], position)) for f in reads)
         if any(here and self._loops_at(d) for _, d, here in key):
-            return self._intern(("read", position, slot), self._loops_at(position), True, one, dtype)
-        return self._intern(("choice", key), none, True, one, dtype)
+            return self._intern(("read", position, slot), self._loops_at(position), 1, one, dtype)
+        kept = not any(here for _, _, here in key)
+        return self._intern(("choice", key), none, 2 if kept else 1, one, dtype)
 
     def _in_this_call(self, definer: int, position: int) -> bool:
         """Whether a definition can reach a position without a further call in between."""
@@ -172,20 +174,20 @@ class Predicates:
         one, dtype = self._shape(obj)
         none: frozenset[int] = frozenset()
         if definer in (LOAD, FILL):
-            return self._intern(("state", obj), none, True, one, dtype)
+            return self._intern(("state", obj), none, 0, one, dtype)
         known = self._definitions.get((obj, definer))
         if known is not None:
             return known
         step, effect = self.reaching.flow.code[definer], self.reaching.effects[definer]
         loops = self._loops_at(definer)
         if isinstance(step, Stage):
-            term = self._intern(("input", step.slot), none, True, one, dtype)
+            term = self._intern(("input", step.slot), none, 1, one, dtype)
         elif not isinstance(step, Kernel) or not _functional(effect) or depth > _MAX_DEPTH:
-            term = self._intern(("definition", definer, obj), loops, True, one, dtype)
+            term = self._intern(("definition", definer, obj), loops, 1, one, dtype)
         else:
             outs = {*effect.writes, *effect.scalars}
             operands: list[object] = []
-            dependent = False
+            free_from = 0
             for arg in step.args:
                 slots = self.method.tensors_of(arg) or (arg,)
                 if arg in outs or all(s in outs for s in slots):
@@ -196,18 +198,18 @@ class Predicates:
                     if static and isinstance(value, Tensor) and arg not in self.reaching.roles.moved:
                         operands.append(("sizes", value.sizes, value.dtype))
                         continue
-                    part = self._intern(("shape", definer, arg), loops, True, False, "")
+                    part = self._intern(("shape", definer, arg), loops, 1, False, "")
                 else:
                     part = self._read(definer, arg, depth + 1)
                 operands.append(part.number)
                 loops |= part.loops
-                dependent |= part.dependent
+                free_from = _earliest((free_from, part.free_from))
             which = effect.writes.index(obj) if obj in effect.writes else -1
             loops |= self._loops_at(definer)
             key: Key = ("op", step.operator, which, tuple(operands), dtype)
             if which < 0 and effect.writes:
                 key = ("definition", definer, obj)
-            term = self._intern(key, loops, dependent, one, dtype)
+            term = self._intern(key, loops, free_from, one, dtype)
         self._definitions[(obj, definer)] = term
         return term
 
@@ -282,6 +284,11 @@ def _parts(key: Key) -> list[int]:
     if key[0] in ("list", "ints"):
         return [o for o in key[1] if isinstance(o, int)]
     return []
+
+
+def _earliest(calls: Iterable[int]) -> int:
+    """The first call in which something made of several parts can be either; parts that never can do not count."""
+    return min((c for c in calls if c), default=0)
 
 
 def _functional(effect: Effect) -> bool:

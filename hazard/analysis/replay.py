@@ -113,6 +113,7 @@ class _Run:
         self.numbers: dict[int, Number | None] = {}
         self.rows: dict[int, int] = {}  # rows of the object of a slot, where they have been appended
         self.result = Replay()
+        self.lead = path.lead if path else 0
         self.plan: dict[int, deque[bool]] = {}
         for block, outcome in path.steps if path else ():
             if outcome is not None:
@@ -204,7 +205,7 @@ class _Run:
 
     def outcome(self, b: int, position: int, condition: int) -> bool:
         met = self.met[position] = self.met.get(position, 0) + 1
-        planned = self.plan.get(position)
+        planned = self.plan.get(position) if self.call > self.lead else None
         wish = planned.popleft() if planned else None
         known = self.number(condition) if isinstance(self.method.values[condition], Scalar) else None
         if known is not None:
