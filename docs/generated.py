@@ -85,21 +85,27 @@ def _python() -> str:
         if not (inspect.isclass(thing) and issubclass(thing, Exception)):
             lines += ["", "```python", f"hazard.{name}{_signature(thing)}", "```"]
         lines += ["", _markdown(inspect.getdoc(thing) or "")]
-        for member, what in sorted(vars(thing).items()) if inspect.isclass(thing) else ():
-            function = what.fget if isinstance(what, property) else what
-            if member.startswith("_") or not inspect.isfunction(function):
-                continue
-            shown = member if isinstance(what, property) else f"{member}{_signature(function)}"
-            if function.__doc__:
-                lines += ["", f"`{shown}`: {_markdown(inspect.getdoc(function) or '')}"]
+        if inspect.isclass(thing):
+            lines += _members(thing)
     return "\n".join(lines) + "\n"
 
 
-def _signature(function: Any) -> str:
+def _members(thing: type) -> list[str]:
+    lines = []
+    for name, what in vars(thing).items():
+        function = what.fget if isinstance(what, property) else what
+        if not name.startswith("_") and inspect.isfunction(function):
+            shown = name if isinstance(what, property) else f"{name}{_signature(function, 1000)}"
+            docs = inspect.getdoc(function)
+            lines += ["", f"`{shown}`{': ' + _markdown(docs) if docs else ''}"]
+    return lines
+
+
+def _signature(function: Any, width: int = 100) -> str:
     """The parameters as they stand in the source, one a line where they are many."""
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(function)))
     text = re.sub(r" -> None$", "", re.sub(r"\(self(, )?", "(", text))
-    if len(text) < 100:
+    if len(text) < width:
         return text
     inside, end = text[1:].rsplit(")", 1)
     parts = re.split(r", (?=[\w*]+:|\*,)", inside)
