@@ -33,7 +33,8 @@ class Host:
     ``feedback``: the caller may hand an output back as an input without a copy. ``concurrent``: different methods may
     run at the same time. ``restaged``: the caller sets every input before every call. ``zero_filled``: fresh arenas
     hold zeros. ``devices``: whether methods with device buffers can be loaded. ``buffers``: the host itself gives every
-    output that is not planned a buffer before each call, else only those that the caller sets have one.
+    output that is not planned a buffer before each call, the same one each time; else only those that the caller sets
+    have one.
     """
 
     name: str

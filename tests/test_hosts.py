@@ -540,6 +540,14 @@ def test_kernel_that_writes_over_its_operand_may_do_so() -> None:
     assert not findings(STEP.format(first=2), "HZ603", feedback=True)
 
 
+def test_host_that_brings_one_output_buffer_for_all_calls() -> None:
+    program = STEP.format(first=1).replace("%1 = tensor f32[2] @ 1+0", "%1 = tensor f32[2]")
+    (finding,) = findings(program, "HZ603", feedback=True)
+    assert dict(finding.properties)["hosts"] == ("python-runtime",)
+    assert findings(program, "HZ504", host="python-runtime", borrowed=True)
+    assert not findings(program, "HZ504", host="module")
+
+
 def test_planned_inputs_are_copied_first() -> None:
     program = STEP.format(first=1).replace("%0 = tensor f32[2]\n", "%0 = tensor f32[2] @ 1+32\n")
     assert not findings(program, "HZ603", feedback=True)

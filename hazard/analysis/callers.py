@@ -8,7 +8,7 @@ call still refers to it, since nothing resets slots between calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -206,8 +206,10 @@ def fed_back_outputs(producer: Memory, consumer: Memory, hosts: tuple[Host, ...]
     outputs: list[tuple[int, int, int]] = []  # position, slot, object
     for position, slot in output_positions(producer):
         for obj in sorted({f[0] for f in producer.reaching.reads.get((position, slot), ())}):
-            if producer.regions.space[obj] > 0 and producer.regions.low[obj] < producer.regions.high[obj]:
-                outputs.append((position, slot, obj))
+            own = producer is consumer and obj == slot and slot not in producer.method.inputs
+            if producer.regions.space[obj] > 0 or (own and _unplanned(producer, obj)):
+                if producer.regions.low[obj] < producer.regions.high[obj]:
+                    outputs.append((position, slot, obj))
     if not outputs:
         return
     stages = {step.slot: p for p, step in enumerate(consumer.flow.code) if isinstance(step, Stage)}
@@ -223,7 +225,7 @@ def fed_back_outputs(producer: Memory, consumer: Memory, hosts: tuple[Host, ...]
             if tensor.dtype != value.dtype or tensor.sizes != value.sizes:
                 continue
             arena, low, high = producer.regions.region(obj)
-            sharing = tuple(h for h in hosts if not h.cloned and h.shares(producer.method, consumer.method, arena))
+            sharing = _holding(hosts, producer, consumer, arena)
             if not sharing:
                 continue
             hits = [w for w in consumer.writes_over(arena, low, high) if w.known]
@@ -248,6 +250,16 @@ def fed_back_outputs(producer: Memory, consumer: Memory, hosts: tuple[Host, ...]
                 certain, dict.fromkeys(sharing, events), output, producer,
             )  # fmt: skip
             break
+
+
+def _holding(hosts: Iterable[Host], producer: Memory, other: Memory, arena: int) -> tuple[Host, ...]:
+    """Hosts whose callers hold an output's own memory, in an arena that a call of ``other`` writes as well.
+
+    An output that is not planned lies in a buffer; a host that brings buffers brings the same one for every call.
+    """
+    if arena <= 0:
+        return tuple(h for h in hosts if h.buffers and not h.cloned and other is producer)
+    return tuple(h for h in hosts if not h.cloned and h.shares(producer.method, other.method, arena))
 
 
 def _reads_of(memory: Memory, slot: int, staged: int) -> list[int]:
@@ -335,7 +347,7 @@ def restaged_inputs(memory: Memory, others: list[Memory], hosts: tuple[Host, ...
 
 
 def perishable_outputs(memory: Memory, others: list[Memory], hosts: tuple[Host, ...]) -> Iterator[CallerFault]:
-    """Outputs in planned memory that a later call overwrites while the caller may still hold them (HZ504).
+    """Outputs in memory that a later call overwrites while the caller may still hold them (HZ504).
 
     ``other`` is set when the output is state. Only hosts that do not copy outputs are concerned.
     """
@@ -347,14 +359,14 @@ def perishable_outputs(memory: Memory, others: list[Memory], hosts: tuple[Host, 
         done.add(slot)
         for obj in sorted({f[0] for f in memory.reaching.reads.get((position, slot), ())} or {slot}):
             arena, low, high = memory.regions.region(obj)
-            if arena <= 0 or low == high:
+            if low == high or (arena <= 0 and not (obj == slot and _unplanned(memory, obj))):
                 continue
             state = next((s for s in memory.kept if memory.regions.overlap(s, obj)), None)
             use = memory.place(position, slot, obj, 1)
             wanted = Event("read", memory.name, f"%{slot}")
             for other in (memory, *others):
-                sharing = [h for h in hosts if h.shares(memory.method, other.method, arena)]
-                hits = [w for w in other.writes_over(arena, low, high) if w.known]
+                sharing = _holding(hosts, memory, other, arena)
+                hits = [w for w in other.writes_over(arena, low, high) if w.known] if sharing else []
                 if not sharing or not hits:
                     continue
                 loads: tuple[Event, ...] = (Event("load", memory.name),)

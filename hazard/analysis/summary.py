@@ -129,7 +129,8 @@ class Memory:
 
     @cached_property
     def writes(self) -> dict[int, list[Write]]:
-        """All writes into arenas, by arena and in the order of positions; inputs are written by staging."""
+        """All writes by arena, in the order of positions; inputs are written by staging. Memory that the caller brings
+        for a slot counts as an arena of its own, with the number that `Regions` gives it."""
         found: dict[int, list[Write]] = {}
         for (position, slot), objects in self.reaching.writes.items():
             effect = self.a.effects[position]
@@ -137,7 +138,7 @@ class Memory:
                 continue
             for obj in objects:
                 space, low, high = self.regions.region(obj)
-                if space <= 0 or low == high:
+                if low == high:
                     continue
                 static = self.tensor(obj).dynamism is Dynamism.STATIC
                 strong = len(objects) == 1 and static and slot in effect.writes
