@@ -256,6 +256,14 @@ def test_methods_with_device_buffers_have_arenas_of_their_own() -> None:
     assert not findings(one + stateless("b", scratch="1+0", out="1+16"), "HZ501")
 
 
+def test_host_that_refuses_device_buffers_proves_nothing() -> None:
+    program = parse_program(stateful("a", state="2+0 init 1").replace("arena 2 : 64", "arena 2 : 64 cuda:0"))
+    assert hazard.check(program).verdict == "proved"
+    report = hazard.check(program, host="module-shared")
+    assert report.verdict == "unknown"
+    assert "module-shared refuses" in report.programs[0].methods[0].reasons[0]
+
+
 def test_host_narrows() -> None:
     program = stateful("a", state="1+16 init 1") + stateless("b", scratch="1+0", out="1+16")
     assert not findings(program, "HZ501", host="module")

@@ -23,7 +23,7 @@ from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Place, Witness
 from hazard.analysis.flow import Stage
 from hazard.analysis.summary import FIRST_SHARED_ARENA, Load, Memory, Read, Write, same_state
-from hazard.hosts import Event, Host, event_notes, event_properties
+from hazard.hosts import Event, Host, event_notes, event_properties, labels
 from hazard.program import Program, Tensor
 
 # --- the search -------------------------------------------------------------------------------------------------------
@@ -183,6 +183,9 @@ class Events:
     def __init__(self, methods: Sequence[MethodAnalysis], hosts: Sequence[Host]) -> None:
         program = Program(tuple(a.method for a in methods))
         self.hosts = tuple(h for h in hosts if h.runs(program))
+        if not self.hosts:
+            for a in methods:
+                a.reasons.append(f"{', '.join(labels(hosts))} refuses programs with device buffers")
         self.memories = [Memory(a) for a in methods]
         self.faults: list[Fault] = []
         if len(self.memories) > 1:
