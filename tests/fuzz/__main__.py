@@ -48,6 +48,10 @@ def main() -> int:
     results = out / "results.jsonl"
     known = set() if arguments.again else {r["seed"] for r in read(results)}
     stop = time.monotonic() + arguments.budget
+    if results.exists() and not results.read_bytes().endswith(b"\n"):
+        # A run was stopped while it wrote.
+        with results.open("a") as file:
+            file.write("\n")
     with results.open("a") as file:
         todo = [s for s in seeds if s not in known]
         for record in (r for records in _judged(todo, out, stop) for r in records):

@@ -49,7 +49,7 @@ def _smaller(recipe: Json) -> Iterator[Json]:
     for key, value in options.items():
         if isinstance(value, dict):
             for name in value:
-                yield _edited(recipe, lambda r, key=key, name=name: r["variants"][0][key].pop(name))
+                yield _edited(recipe, lambda r, key=key, name=name: _drop_option(r["variants"][0], key, name))
         else:
             yield _edited(recipe, lambda r, key=key: r["variants"][0].pop(key))
     if recipe.get("xnnpack"):
@@ -111,6 +111,12 @@ def _statements(recipe: Json) -> Iterator[tuple[Any, ...]]:
 
 def _conds(recipe: Json) -> Iterator[tuple[Any, ...]]:
     return (p for p in _statements(recipe) if _at(recipe, p)["k"] == "cond")
+
+
+def _drop_option(options: Json, group: str, name: str) -> None:
+    del options[group][name]
+    if not options[group]:
+        del options[group]
 
 
 def _drop_result(s: Json, i: int) -> None:
