@@ -403,3 +403,42 @@ method forward
     assert [(f.code, f.severity) for f in lost.findings] == [("HZ202", "error")]
     kept = hazard.check(parse_program(text.replace(" lost-value", "")))
     assert [(f.code, f.severity) for f in kept.findings] == [("HZ202", "note")]
+
+
+def test_a_result_over_its_own_operand_slot_is_read_and_may_collide() -> None:
+    """The operand and the result are one slot: fine for an elementwise kernel, not for one that reads on."""
+    text = """
+method forward
+  arena 1 : 64
+  %0 = tensor f32[4] @ 1+0
+  %1 = tensor f32[4] @ 1+16
+  inputs %0
+  outputs %1
+  chain
+    0  aten::sin.out(%0, %1, %1)
+    1  aten::exp.out(%1, %1, %1)
+"""
+    assert hazard.check(parse_program(text)).verdict == "proved"
+    wrong = hazard.check(parse_program(text.replace("aten::exp.out(%1,", "aten::cumsum.out(%1, %2, %3,")))
+    assert [f.code for f in wrong.findings] == ["HZ102"]
+
+
+def test_a_delegate_with_a_number_among_its_results() -> None:
+    """The number does not hide the tensor before it: the read of the clobbered result is seen."""
+    text = """
+method forward
+  arena 1 : 64
+  delegate 0 Backend
+  %0 = tensor f32[4] @ 1+0
+  %1 = tensor f32[4] @ 1+16
+  %2 = int 0
+  %3 = tensor f32[4] @ 1+32
+  inputs %0
+  outputs %1 %3
+  chain
+    0  delegate 0 (%0, %1, %2)
+    1  aten::exp.out(%0, %3, %3)
+"""
+    assert hazard.check(parse_program(text)).verdict == "proved"
+    hit = hazard.check(parse_program(text.replace("%3 = tensor f32[4] @ 1+32", "%3 = tensor f32[4] @ 1+24")))
+    assert [f.code for f in hit.findings] == ["HZ103"]

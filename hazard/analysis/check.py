@@ -29,7 +29,7 @@ from hazard.analysis.replay import Replay, Seen, explore, replay
 from hazard.analysis.roles import Regions, Roles, instruction_effects, settle_roles
 from hazard.analysis.scalars import Scalars, propagate
 from hazard.analysis.solver import Theory
-from hazard.program import DelegateCall, JumpFalse, Kernel, Method, Move, Tensor
+from hazard.program import DelegateCall, JumpFalse, Kernel, Method, Move, NumberList, Tensor, TensorList
 
 #: Reads of one method whose paths are replayed; further findings rest on the search alone.
 REPLAYS: Final = 400
@@ -583,6 +583,8 @@ class _Judge:
     def _unknown_effects(self) -> None:
         for position, effect in enumerate(self.a.effects):
             step = self.flow.code[position]
+            if isinstance(step, Move) and isinstance(self.method.values[step.source], TensorList | NumberList):
+                self._reason(f"{self.describe(position)}: what a moved list refers to is not followed")
             if effect.known:
                 continue
             if isinstance(step, Kernel):

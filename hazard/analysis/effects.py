@@ -137,15 +137,16 @@ def _kernel(method: Method, operator: str, args: tuple[int, ...], declaration: D
     if not outs:
         operands = _unique(_tensors(method, args))
         return Effect(reads=operands, may_writes=() if known else operands, known=known, pure=False)
-    written = set(outs)
-    operands_list = [s for a in args[:-1] for s in method.tensors_of(a) if s not in written]
+    results = _result_positions(method, args, outs)
+    operands_list = [s for i, a in enumerate(args[:-1]) if i not in results for s in method.tensors_of(a)]
     updates = [
         args[i] for i in operators.CUSTOM_UPDATES.get(operator, ()) if i < len(args) and method.is_tensor(args[i])
     ]
     shapes: list[int] = []
-    if name in operators.SHAPE_READERS and args[0] not in written:
+    if name in operators.SHAPE_READERS and 0 not in results:
         shapes = list(method.tensors_of(args[0]))
-        operands_list = [s for a in args[1:-1] for s in method.tensors_of(a) if s not in written]
+        rest = list(enumerate(args[:-1]))[1:]
+        operands_list = [s for i, a in rest if i not in results for s in method.tensors_of(a)]
     operands = _unique(operands_list)
     return Effect(
         reads=operands,
@@ -159,6 +160,18 @@ def _kernel(method: Method, operator: str, args: tuple[int, ...], declaration: D
         partial=known and name in _PARTIAL,
         pure=pure and not updates,
     )
+
+
+def _result_positions(method: Method, args: tuple[int, ...], outs: tuple[int, ...]) -> set[int]:
+    """Which arguments before the last are results: the last place of each; an earlier one of the same slot is read."""
+    places: set[int] = set()
+    missing = set(outs)
+    for i in range(len(args) - 2, -1, -1):
+        slots = method.tensors_of(args[i])
+        if slots and missing.issuperset(slots):
+            places.add(i)
+            missing.difference_update(slots)
+    return places
 
 
 def _in_place(method: Method, name: str, args: tuple[int, ...], known: bool) -> Effect:

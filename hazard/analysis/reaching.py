@@ -566,8 +566,8 @@ class Reaching:
         for index, (writer, objects, kind) in enumerate(targets):
             for obj in objects:
                 for reader in effect.reads:
-                    if reader == writer:
-                        continue
+                    if reader == writer and kind != "write":
+                        continue  # an update of the operand itself is what the kernel is for
                     for victim in dict.fromkeys(f[0] for f in self._facts(state, reader)):
                         if regions.overlap(victim, obj) and not self._harmless(position, effect, victim, obj):
                             self._collision(position, reader, writer, victim, obj, kind, False)

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 
 from hazard.analysis.effects import Declarations, Effect, effect_of
 from hazard.analysis.flow import Flow, InstanceOrder, Stage, Use
+from hazard.analysis.sizes import SymbolicBytes
 from hazard.program import (
+    NULL,
     Alias,
     Constant,
     DelegateCall,
@@ -88,6 +90,9 @@ class Regions:
                     self.space[slot] = -2 - slot
             self.high[slot] = self.low[slot] + value.nbytes
             self.sure[slot] = self.low[slot] + value.sure_nbytes
+        symbolic = SymbolicBytes(method) if method.symbols else None
+        #: Byte ranges as expressions over size symbols, where a graph gives any.
+        self.symbolic = symbolic if symbolic is not None and symbolic.extents else None
 
     def region(self, slot: int) -> Region:
         return self.space[slot], self.low[slot], self.high[slot]
@@ -123,12 +128,26 @@ class Regions:
         return self._by_size
 
     def overlap(self, a: int, b: int) -> bool:
-        """Whether the objects of two slots have a byte in common (at their largest sizes)."""
-        return self.space[a] == self.space[b] and self.low[a] < self.high[b] and self.low[b] < self.high[a]
+        """Whether the objects of two slots have a byte in common (at their largest sizes, or at any known ones)."""
+        if self.space[a] != self.space[b] or self.low[a] >= self.high[b] or self.low[b] >= self.high[a]:
+            return False
+        if self.symbolic is None or (a not in self.symbolic.extents and b not in self.symbolic.extents):
+            return True
+        return self.symbolic.can_meet(a, b, self.low[b] - self.low[a])
 
     def surely_overlap(self, a: int, b: int) -> bool:
-        """The same at the smallest non-empty sizes."""
-        return self.space[a] == self.space[b] and self.low[a] < self.sure[b] and self.low[b] < self.sure[a]
+        """The same at the smallest non-empty sizes; where sizes are known as expressions, at some that a caller can
+        choose."""
+        if self.space[a] != self.space[b] or self.low[a] >= self.high[b] or self.low[b] >= self.high[a]:
+            return False
+        if self.low[a] < self.sure[b] and self.low[b] < self.sure[a]:
+            return True
+        return self._exact(a) and self._exact(b) and self.overlap(a, b)
+
+    def _exact(self, slot: int) -> bool:
+        """Whether the bytes of an object are known for all sizes."""
+        static = self.sure[slot] == self.high[slot]
+        return static or (self.symbolic is not None and slot in self.symbolic.extents)
 
 
 def instruction_effects(flow: Flow, declared: Declarations) -> list[Effect]:
@@ -311,9 +330,8 @@ def _settle_delegates(
         for count in range(1, len(args) + 1):
             arg = args[-count]
             slots = method.tensors_of(arg)
-            if isinstance(method.values[arg], Scalar):
-                if method.values[arg] == Scalar("null", None) or not slots:
-                    break
+            if isinstance(method.values[arg], Scalar) and method.values[arg] != NULL:
+                continue  # a number: an input, or an output beside those that are tensors
             if not slots or any(not _can_be_output(method, s, written, inputs, claimed) for s in slots):
                 break
             if any(first[s] < len(args) - count for s in slots):
@@ -327,12 +345,15 @@ def _settle_delegates(
         outs = [s for a in args[len(args) - sure :] for s in method.tensors_of(a)] if sure else []
         ins = [s for a in args[: len(args) - sure] for s in method.tensors_of(a)]
         unsure = [s for a in uncertain for s in method.tensors_of(a)]
+        if not most:  # no argument looks like an output, so any may be one
+            unsure = [s for s in ins if not method.tensor(s).is_constant]
         claimed.update(outs)
         effects[position] = replace(
             effects[position],
             reads=tuple(dict.fromkeys(ins)),
             writes=tuple(dict.fromkeys(outs)),
             may_writes=tuple(dict.fromkeys(unsure)),
+            scalars=tuple(a for a in args if isinstance(method.values[a], Scalar) and method.values[a] != NULL),
             known=most > 0 and sure == most,
         )
         if sure != most or most == 0:
