@@ -102,6 +102,14 @@ def repair_program(
     repair = None
     for wanted in (demanded, without_lookalikes(demanded)) if delegates else (demanded,):
         placement = place(wanted)
+        if wanted is demanded:
+            bounds = {(a.method, a.arena): a.bound for a in placement.arenas}
+        else:
+            # What is asked for the sake of the check is no law of nature.
+            placement.arenas = [
+                replace(a, bound=bounds[a.method, a.arena], optimal=a.size == bounds[a.method, a.arena])
+                for a in placement.arenas
+            ]
         kept: set[tuple[str, int]] = set()
         if sound:
             placement, kept = _keep_smaller(demanded, placement)

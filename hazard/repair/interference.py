@@ -11,7 +11,7 @@ what makes the whole question cheap.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Final
 
@@ -447,6 +447,8 @@ class Demand:
     ``moments``: for each method the groups that are present at each position. ``alignment`` in bytes. ``padding``:
     bytes that a backend asks for behind an arena, by (method, arena).
 
+    ``unlike``: groups that must not begin at the same byte as others, though they may share bytes with them.
+
     Objects of one group may interfere as well; no placement can part them, and the check has the last word on it.
     """
 
@@ -457,6 +459,7 @@ class Demand:
     moments: list[list[int]]
     alignment: int
     padding: dict[tuple[int, int], int]
+    unlike: dict[int, int] = field(default_factory=dict)
 
     def units(self, group: int) -> int:
         """Size of a group in units of the alignment."""
@@ -696,32 +699,31 @@ class _Demand:
 
 
 def without_lookalikes(demanded: Demand) -> Demand:
-    """The same demand, but no output of a delegate gets the very bytes of another tensor of its size.
+    """The same demand, but the first output of a delegate does not get the very bytes of another tensor of its size.
 
-    A file does not tell the inputs of a delegate from its outputs. Where an output lies exactly where another tensor
-    lies, it could as well be a view of that one, and a check of the file cannot go on.
+    A file does not tell where the outputs of a delegate begin. Where the first lies exactly where another tensor lies,
+    it could as well be a view of that one and thus an input, and a check of the file cannot go on.
     """
     sizes: dict[tuple[int, int], int] = {}
     for group in demanded.groups:
         for m, slot, _ in group.members:
             key = (group.arena, demanded.program.methods[m].tensor(slot).nbytes)
             sizes[key] = sizes.get(key, 0) | 1 << group.index
-    edges = list(demanded.edges)
+    unlike: dict[int, int] = {}
     for m, found in enumerate(demanded.lives):
         outputs = mask_of(
-            slot
+            effect.writes[0]
             for step, effect in zip(found.analysis.flow.code, found.analysis.effects, strict=True)
-            if isinstance(step, DelegateCall)
-            for slot in effect.writes
+            if isinstance(step, DelegateCall) and effect.writes
         )
         for group in demanded.groups:
             for n, slot, _ in group.members:
                 if n == m and outputs >> slot & 1:
                     alike = sizes[group.arena, demanded.program.methods[m].tensor(slot).nbytes] & ~(1 << group.index)
-                    edges[group.index] |= alike
+                    unlike[group.index] = unlike.get(group.index, 0) | alike
                     for other in bits(alike):
-                        edges[other] |= 1 << group.index
-    return replace(demanded, edges=edges)
+                        unlike[other] = unlike.get(other, 0) | 1 << group.index
+    return replace(demanded, unlike=unlike)
 
 
 # --- what one method does to another's state ----------------------------------------------------------------------

@@ -233,10 +233,15 @@ def _first_fit(demand: Demand, order: Sequence[int], placed: dict[int, int]) -> 
         size = demand.units(i)
         taken = sorted((placed[j], placed[j] + demand.units(j)) for j in bits(demand.edges[i] & done))
         at = 0
+        unlike = {placed[j] for j in bits(demand.unlike.get(i, 0) & done)}
         for low, high in taken:
+            while at in unlike:
+                at += 1
             if low - at >= size:
                 break
             at = max(at, high)
+        while at in unlike:
+            at += 1
         placed[i] = at
         done |= 1 << i
     return placed
@@ -321,6 +326,8 @@ def _library(demand: Demand, own: Sequence[int]) -> tuple[dict[int, int], bool]:
         for j in bits(demand.edges[i] & inside & ((1 << i) - 1))
     ):
         return {}, False  # some pair has to be apart although it never lives together; spans do not know
+    if any(offsets[i] == offsets[j] for i in own for j in bits(demand.unlike.get(i, 0) & inside)):
+        return {}, False
     return offsets, bool(result.proved_optimal)
 
 
@@ -392,6 +399,8 @@ def _exact(demand: Demand, own: Sequence[int], bound: int, peak: int) -> tuple[d
         for j in own[:n]:
             if demand.edges[i] >> j & 1:
                 solver.add(z3.Or(at[i] + demand.units(i) <= at[j], at[j] + demand.units(j) <= at[i]))
+            if demand.unlike.get(i, 0) >> j & 1:
+                solver.add(at[i] != at[j])
     best: dict[int, int] = {}
     while peak > bound:
         solver.add(*(at[i] <= peak - 1 - demand.units(i) for i in own))
