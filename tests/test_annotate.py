@@ -17,6 +17,7 @@ from hazard.report.annotate import Part, annotate, parts_of, trace
 ROOT = Path(__file__).resolve().parent.parent
 EXPECTED = ROOT / "tests" / "expected"
 SEED = ROOT / "corpus" / "seed_two_conds" / "1.5.1.pte"
+ONE = ROOT / "tests" / "data" / "one_branch.hir"
 PROGRAMS = sorted((ROOT / "corpus").glob("*/*.pte"))
 
 LOOP = """
@@ -49,8 +50,8 @@ def checked(path: Path) -> ProgramReport:
 
 
 TEXTS = {
-    "seed_two_conds.annotated.txt": lambda: annotate(checked(SEED)),
-    "seed_two_conds.trace.txt": lambda: trace(checked(SEED), "%9"),
+    "one_branch.annotated.txt": lambda: annotate(checked(ONE)),
+    "one_branch.trace.txt": lambda: trace(checked(ONE), "cond"),
     "loop.annotated.txt": lambda: annotate(hazard.check(LOOP.encode(), ignore=["HZ605"]).programs[0]),
 }
 
@@ -132,10 +133,10 @@ def test_a_view_is_part_of_the_life_of_its_base() -> None:
 
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dump", str(SEED), "--annotate"]) == 0
-    assert capsys.readouterr().out == (EXPECTED / "seed_two_conds.annotated.txt").read_text()
-    assert main(["trace", str(SEED), "--value", "%9"]) == 0
-    assert capsys.readouterr().out == (EXPECTED / "seed_two_conds.trace.txt").read_text()
+    assert main(["dump", str(ONE), "--annotate"]) == 0
+    assert capsys.readouterr().out == (EXPECTED / "one_branch.annotated.txt").read_text()
+    assert main(["trace", str(ONE), "--value", "%3"]) == 0
+    assert capsys.readouterr().out == (EXPECTED / "one_branch.trace.txt").read_text()
     assert main(["dump", str(SEED), "--around", "12", "-o", str(tmp_path / "out.txt")]) == 0
     assert (tmp_path / "out.txt").read_text() == annotate(checked(SEED), around=12)
     capsys.readouterr()

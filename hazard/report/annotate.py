@@ -426,7 +426,7 @@ class _Life:
             told.append(("good", word, listing.seen(position, slot, False)))
         for slot in writes:
             if slot not in mine:
-                victims = [o for o in self.family if self._hits(position, slot, o)]
+                victims = [o for o in self.family if self._holds(o) and self._hits(position, slot, o)]
                 if victims:
                     hit = ", ".join(f"%{v} {listing.place(v)}" for v in sorted(victims))
                     told.append(("warning", "bytes reused", f"{listing.seen(position, slot, False)} over {hit}"))
@@ -453,6 +453,10 @@ class _Life:
 
     def _objects(self, position: int, slot: int) -> set[int]:
         return set(self.a.reaching.writes.get((position, slot), ()))
+
+    def _holds(self, slot: int) -> bool:
+        """Whether a slot's own bytes ever hold something: those of the target of a move may not."""
+        return slot not in self.a.roles.moved or any(slot in objects for objects in self.a.reaching.writes.values())
 
     def _hits(self, position: int, slot: int, victim: int) -> bool:
         return any(self.a.regions.overlap(o, victim) for o in self._objects(position, slot))

@@ -197,6 +197,10 @@ class _Teller:
         for decision in witness.decisions:
             by_call.setdefault(decision.call, []).append(decided(decision))
         told = [f"call {call}, {', '.join(_folded(jumps))}" for call, jumps in sorted(by_call.items())]
+        first = min(by_call, default=1)
+        if first > 1:
+            earlier = "call 1" if first == 2 else f"calls 1 to {first - 1}"
+            told.insert(0, f"{earlier}, any branches")
         several = any(p is not None and p.method for p in (self.f.define, self.f.clobber, self.f.use))
         if not told and witness.calls > 1 and not several:
             told = [f"call {witness.calls} of the method"]
@@ -212,6 +216,8 @@ class _Teller:
         low, high = f.use.offset, f.use.offset + f.use.nbytes
         if f.witness is not None and f.witness.arena is not None and f.witness.high > f.witness.low:
             low, high = f.witness.low, f.witness.high
+        if f.clobber is not None and f.clobber.arena == f.use.arena and self.overlap(f.clobber):
+            low, high = max(low, f.clobber.offset), min(high, f.clobber.offset + f.clobber.nbytes)
         where = f"arena {f.use.arena}, bytes {low}..{high}" if f.use.arena is not None else f"bytes {low}..{high}"
         if self.together():
             return clean(f"the order of reads and writes inside {site(f.use)} is not specified: {where} belong to both")
