@@ -111,6 +111,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONWARNINGS", "ignore")
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("hazard.rule._PLUGGED", {})  # what a page's settings load is gone with the page
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(str(place))
     return place
@@ -126,12 +127,26 @@ def run(text: str, where: str) -> str:
     return output
 
 
+def install(project: dict[str, Any] | None) -> None:
+    """Makes a project's entry points known to whatever runs in the working folder, as installing it would."""
+    if project is not None:
+        info = Path(f"{project['name']}-{project['version']}.dist-info")
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        )
+        groups = project["entry-points"].items()
+        lines = [line for group, names in groups for line in (f"[{group}]", *(f"{n} = {m}" for n, m in names.items()))]
+        (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+
+
 def check_toml(path: Path, where: str) -> None:
     content = tomllib.loads(path.read_text())
     if path.name in SETTINGS and (path.name == "hazard.toml" or "hazard" in content.get("tool", {})):
         assert read_settings(str(path)).path == str(path), where
     elif path.name == "pyproject.toml":
-        assert {"pytest", "project"} & (content.keys() | content["tool"].keys()), where
+        assert "pytest" in content.get("tool", {}) or "project" in content, where
+        install(content.get("project"))
     else:
         assert read_declarations(str(path)), where
 
