@@ -1,0 +1,427 @@
+"""Soundness and precision, measured: what the analysis says of programs, and what the runtime does with them.
+
+    python -m tests.evidence --seeds 0:200 --also .venv141/bin/python --work evidence-work
+
+For the installed ExecuTorch release, and for that of every further interpreter given by ``--also``: random models
+(`tests.fuzz`, several plans of each) and the whole corpus are exported, checked and run; every finding of a program
+file is held against the runtime (`hazard.confirm`), and where that shows nothing against the exhaustive run on shadow
+memory (`tests.shadow`). Writes ``docs/evidence.jsonl``, one line for each program, and ``docs/evidence.md``, made from
+nothing but these lines. Everything can be stopped and goes on where it was; ``--report`` only writes the document.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "docs" / "evidence.jsonl"
+DOCUMENT = ROOT / "docs" / "evidence.md"
+
+#: Seconds for holding one program's findings against the runtime.
+BUDGET = 1.0
+
+#: Bounds of the exhaustive run.
+PATHS = 20_000
+
+#: Findings on what happens between methods or to callers' buffers, which no run of one method alone can show.
+OUTSIDE = ("HZ5", "HZ6")
+
+Record = dict[str, Any]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="0:200", metavar="FIRST:END", help="random models, six plans of each")
+    parser.add_argument("--also", action="append", default=[], metavar="PYTHON", help="interpreters of other releases")
+    parser.add_argument("--work", type=Path, default=Path("evidence-work"), help="folder for models and results")
+    parser.add_argument("--report", action="store_true", help="write the document from the results that are there")
+    parser.add_argument("--collect", choices=["fuzz", "corpus"], help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.collect:
+        collect(arguments.collect, arguments.work)
+        return 0
+    if not arguments.report:
+        for python in [sys.executable, *arguments.also]:
+            release = _release_of(python)
+            folder = arguments.work / release
+            _call(python, "-m", "tests.fuzz", "--seeds", arguments.seeds, "--out", str(folder), allowed=(0, 1))
+            for what in ("fuzz", "corpus"):
+                _call(python, "-m", "tests.evidence", "--collect", what, "--work", str(folder))
+    records = [r for path in sorted(arguments.work.glob("*/evidence-*.jsonl")) for r in _read(path)]
+    if not records and RESULTS.exists():
+        records = _read(RESULTS)
+    _write(RESULTS, "".join(json.dumps(r) + "\n" for r in records))
+    _write(DOCUMENT, document(records))
+    return 0
+
+
+def _release_of(python: str) -> str:
+    code = "from importlib import metadata; print(metadata.version('executorch'))"
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _call(*command: str, allowed: tuple[int, ...] = (0,)) -> None:
+    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    if code not in allowed:
+        raise SystemExit(f"{' '.join(command)} ended with {code}")
+
+
+def _read(path: Path) -> list[Record]:
+    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+# --- collecting -------------------------------------------------------------------------------------------------------
+
+
+def collect(what: str, folder: Path) -> None:
+    """Appends a record of every program that has none yet to ``evidence-WHAT.jsonl`` in the folder."""
+    import logging
+    import warnings
+
+    logging.disable(logging.CRITICAL)
+    warnings.filterwarnings("ignore")
+    path = folder / f"evidence-{what}.jsonl"
+    known = {r["name"] for r in _read(path)} if path.exists() else set()
+    with path.open("a") as file:
+        for record in (_fuzz_records(folder, known) if what == "fuzz" else _corpus_records(known)):
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+
+
+def _fuzz_records(folder: Path, known: set[str]) -> Iterator[Record]:
+    from tests.fuzz.__main__ import latest
+    from tests.fuzz.judge import build_module
+
+    for r in latest(folder / "results.jsonl"):
+        name = f"seed {r['seed']}, plan {r['variant']}"
+        if name in known:
+            continue
+        record: Record = {
+            "release": r.get("release") or folder.name, "source": "fuzz", "name": name, "status": r["status"],
+            "wrong": _wrong(r.get("against_twin", ""), r.get("against_eager", ""), r["detail"]),
+        }  # fmt: skip
+        program = folder / "programs" / f"seed_{r['seed']:06}_{r['variant']}.pte"
+        if r["status"] == "ok" and program.exists():
+            module = build_module((folder / "models" / f"seed_{r['seed']:06}.py").read_text(), f"seed_{r['seed']}")
+            record["file"] = _file_side(program.read_bytes(), module.build(r["variant"]))
+            sys.modules.pop(module.__name__, None)
+            record["graph"] = {
+                "verdict": r["graph_verdict"], "assumptions": r["graph_assumptions"], "reasons": r["graph_reasons"],
+                "findings": [list(f) for f in r["graph_findings"]], "shadow": r["graph_kind"] == "shadow-confirmed",
+            }  # fmt: skip
+        yield record
+
+
+def _wrong(against_twin: str, against_eager: str, detail: str) -> str:
+    """What a program is wrong against: twin, eager, both, or nothing (an empty text).
+
+    Where eager agrees with the program and not with the twin (``detail``), the twin is at fault.
+    """
+    if against_twin and not (detail and not against_eager and "(pattern" not in against_twin):
+        return "both" if against_eager else "twin"
+    return "eager" if against_eager else ""
+
+
+def _corpus_records(known: set[str]) -> Iterator[Record]:
+    from corpus import cases, runner
+
+    for case, program in cases.programs(runner.RELEASE):
+        if case.name in known:
+            continue
+        outcome = case.outcome(runner.RELEASE)["outcome"]
+        record: Record = {
+            "release": runner.RELEASE, "source": "corpus", "name": case.name, "kind": case.kind,
+            "status": "run-error" if outcome == "RUN_ERROR" else "ok",
+            "wrong": "eager" if outcome == "MISMATCH" else "",
+        }  # fmt: skip
+        build = runner.load_build(case.name)
+        record["file"] = _file_side(program.read_bytes(), build())
+        if record["file"].pop("differs") and record["wrong"]:
+            record["wrong"] = "both"
+        record["graph"] = _graph_side(build())
+        yield record
+
+
+def _file_side(data: bytes, experiment: Any) -> Record:
+    """The check of a program file, and what came of each of its findings."""
+    from hazard.confirm.judge import confirm
+
+    steps = [
+        [step if isinstance(step[0], str) else ("forward", step) for step in sequence]
+        for sequence in experiment.sequences
+    ]
+    own = [[(name, list(inputs)) for name, inputs in sequence] for sequence in steps]
+    result = confirm(data, sequences=own, budget=BUDGET)
+    if any(e.outcome == "not-reproduced" for e in result.evidence):
+        # The model's own inputs did not show all of it; perhaps others do.
+        more = confirm(data, budget=BUDGET)
+        pairs = zip(result.evidence, more.evidence, strict=True)
+        result.evidence = [b if b.outcome == "confirmed" else a for a, b in pairs]
+    (program,) = result.report.programs
+    seen = _observed(program) if any(e.outcome != "confirmed" for e in result.evidence) else {}
+    findings = []
+    for e in result.evidence:
+        f = e.finding
+        how = "runtime" if e.outcome == "confirmed" else "nothing"
+        place = (f.method, f.use.instruction if f.use else None, f.use.slot if f.use else None)
+        if how == "nothing" and place in seen:
+            how = "exhaustive run"
+        elif how == "nothing" and f.code.startswith(OUTSIDE):
+            how = "not to be shown this way"
+        findings.append([f.code, f.severity, f.certainty, how])
+    return {
+        "verdict": result.report.verdict,
+        "assumptions": sorted({a for m in program.methods for a in m.assumptions}),
+        "reasons": sorted({r for m in program.methods for r in m.reasons}),
+        "findings": findings,
+        "missed": len(result.missed),
+        "differs": bool(result.confirmed or result.missed),
+    }
+
+
+def _observed(program: Any) -> set[tuple[str, int | None, int | None]]:
+    """Where the exhaustive run sees a wrong byte: method, instruction, slot."""
+    from tests import shadow
+
+    return {
+        (m.name, o.instruction, o.slot)
+        for m in program.methods
+        for o in shadow.run(m.analysis.method, 2, PATHS).observations
+    }
+
+
+def _graph_side(experiment: Any) -> Record:
+    import hazard
+    from corpus import runner
+    from hazard.pipeline import edge_signatures, from_manager
+    from tests import shadow
+
+    try:
+        edge, config = runner.lower(experiment)
+        signatures = edge_signatures(edge)
+        report = hazard.check(from_manager(edge.to_executorch(config), signatures))
+    except Exception as error:
+        return {"verdict": f"not exported: {type(error).__name__}", "assumptions": [], "reasons": [], "findings": []}
+    methods = report.programs[0].methods
+    faults = [f for f in report.findings if f.severity != "note"]
+    return {
+        "verdict": report.verdict,
+        "assumptions": sorted({a for m in methods for a in m.assumptions}),
+        "reasons": sorted({r for m in methods for r in m.reasons}),
+        "findings": [[f.code, f.severity, f.certainty] for f in report.findings],
+        "shadow": bool(faults) and any(shadow.run(m.analysis.method, 2, PATHS).hazards for m in methods),
+    }
+
+
+# --- the document -----------------------------------------------------------------------------------------------------
+
+
+def document(records: list[Record]) -> str:
+    """The report, from the records alone."""
+    groups = sorted({(r["release"], r["source"]) for r in records}, key=lambda g: (g[1], g[0]), reverse=True)
+    columns = [(f"{source}, {release}", [r for r in records if (r["release"], r["source"]) == (release, source)])
+               for release, source in groups]  # fmt: skip
+    parts = [_HEAD]
+    parts.append(_table("Programs", columns, [
+        ("programs", lambda r: True),
+        ("not exported (refused by ExecuTorch)", lambda r: r["status"] == "export-error"),
+        ("refused or failed at run time", lambda r: r["status"] == "run-error"),
+        ("other (crash, timeout, error of the tools)", lambda r: r["status"] not in _KNOWN),
+        ("**judged**", _judged),
+        ("wrong", lambda r: _judged(r) and r["wrong"]),
+        ("of these, wrong against the twin too", lambda r: _judged(r) and r["wrong"] in ("both", "twin")),
+    ]))  # fmt: skip
+    parts.append(_SOUND)
+    parts.append(_table("Soundness", columns, [
+        ("wrong programs", lambda r: _judged(r) and r["wrong"]),
+        ("flagged from the graph", lambda r: _judged(r) and r["wrong"] and _flagged(r["graph"])),
+        ("**not flagged from the graph**", lambda r: _judged(r) and r["wrong"] and not _flagged(r["graph"])),
+        ("**said proved from the graph, without assumption**",
+         lambda r: _judged(r) and r["wrong"] and _proved(r["graph"])),
+        ("wrong against the twin", lambda r: _judged(r) and r["wrong"] in ("both", "twin")),
+        ("flagged from the file", lambda r: _judged(r) and r["wrong"] in ("both", "twin") and _flagged(r["file"])),
+        ("**not flagged from the file**",
+         lambda r: _judged(r) and r["wrong"] in ("both", "twin") and not _flagged(r["file"])),
+        ("**said proved from the file, without assumption**",
+         lambda r: _judged(r) and r["wrong"] in ("both", "twin") and _proved(r["file"])),
+        ("wrong against eager only, flagged from the file",
+         lambda r: _judged(r) and r["wrong"] == "eager" and _flagged(r["file"])),
+        ("wrong against eager only, not flagged from the file",
+         lambda r: _judged(r) and r["wrong"] == "eager" and not _flagged(r["file"])),
+    ]))  # fmt: skip
+    parts.append(_PRECISE)
+    parts.append(_findings(columns))
+    parts.append(_table("Right programs that are flagged", columns, [
+        ("right programs", lambda r: _judged(r) and not r["wrong"]),
+        ("flagged as errors from the graph", lambda r: _right(r, "graph", "error")),
+        ("of these, a wrong read in the exhaustive run",
+         lambda r: _right(r, "graph", "error") and r["graph"]["shadow"]),
+        ("of these, what no run of one method can show",
+         lambda r: _right(r, "graph", "error") and not r["graph"]["shadow"] and _only_outside(r["graph"])),
+        ("**of these, neither**",
+         lambda r: _right(r, "graph", "error") and not r["graph"]["shadow"] and not _only_outside(r["graph"])),
+        ("flagged as errors from the file", lambda r: _right(r, "file", "error")),
+        ("**of these, nothing confirmed**", lambda r: _right(r, "file", "error") and _unconfirmed(r["file"])),
+    ]))  # fmt: skip
+    parts.append(_verdicts(columns))
+    parts.append(_exceptions(records))
+    return "\n\n".join(p.strip() for p in parts) + "\n"
+
+
+_KNOWN = ("ok", "export-error", "run-error")
+
+
+def _judged(r: Record) -> bool:
+    return r["status"] == "ok" and "file" in r and not r["graph"]["verdict"].startswith("not exported")
+
+
+def _faults(side: Record) -> list[list[str]]:
+    return [f for f in side["findings"] if f[1] != "note"]
+
+
+def _flagged(side: Record) -> bool:
+    return bool(_faults(side))
+
+
+def _proved(side: Record) -> bool:
+    return bool(side["verdict"] == "proved" and not side["assumptions"] and not side["reasons"])
+
+
+def _right(r: Record, side: str, severity: str) -> bool:
+    return _judged(r) and not r["wrong"] and any(f[1] == severity for f in r[side]["findings"])
+
+
+def _only_outside(side: Record) -> bool:
+    return all(f[0].startswith(OUTSIDE) for f in side["findings"] if f[1] == "error")
+
+
+def _unconfirmed(side: Record) -> bool:
+    return all(f[3] == "nothing" for f in side["findings"] if f[1] == "error")
+
+
+def _table(title: str, columns: list[tuple[str, list[Record]]], rows: list[tuple[str, Any]]) -> str:
+    lines = [f"## {title}", "", _row(["", *(name for name, _ in columns)]), _row(["---"] * (len(columns) + 1))]
+    for name, test in rows:
+        lines.append(_row([name, *(str(sum(bool(test(r)) for r in records)) for _, records in columns)]))
+    return "\n".join(lines)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _findings(columns: list[tuple[str, list[Record]]]) -> str:
+    """Findings of program files by code and certainty, over all columns."""
+    counts: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for _, records in columns:
+        for r in filter(_judged, records):
+            for code, severity, certainty, how in r["file"]["findings"]:
+                if severity != "note":
+                    counts[code, certainty][how] += 1
+    ways = ["runtime", "exhaustive run", "not to be shown this way", "nothing"]
+    lines = ["## Findings of program files", "", _row(["rule", "certainty", "findings", *ways, "confirmed"])]
+    lines.append(_row(["---"] * 8))
+    total: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for (code, certainty), count in sorted(counts.items()):
+        total[certainty] += count
+        lines.append(_finding_row(code, certainty, count, ways))
+    lines += [_finding_row("**all**", certainty, count, ways) for certainty, count in sorted(total.items())]
+    return "\n".join(lines)
+
+
+def _finding_row(code: str, certainty: str, count: collections.Counter[str], ways: list[str]) -> str:
+    shown = count["runtime"] + count["exhaustive run"]
+    possible = count.total() - count["not to be shown this way"]
+    share = f"{100 * shown / possible:.1f} %" if possible else "-"
+    return _row([code, certainty, str(count.total()), *(str(count[w]) for w in ways), share])
+
+
+def _verdicts(columns: list[tuple[str, list[Record]]]) -> str:
+    lines = ["## Verdicts", "", _row(["", *(name for name, _ in columns)]), _row(["---"] * (len(columns) + 1))]
+    for side in ("graph", "file"):
+        for verdict in ("proved", "hazard", "unknown"):
+            numbers = []
+            for _, records in columns:
+                those = [r for r in records if _judged(r) and r[side]["verdict"] == verdict]
+                assumed = sum(bool(r[side]["assumptions"]) for r in those)
+                extra = f" ({assumed} with an assumption)" if verdict == "proved" and assumed else ""
+                numbers.append(f"{len(those)}{extra}")
+            lines.append(_row([f"{side}: {verdict}", *numbers]))
+    reasons: collections.Counter[str] = collections.Counter()
+    for _, records in columns:
+        for r in filter(_judged, records):
+            for side in ("graph", "file"):
+                reasons.update(f"{side}: {_plain(reason)}" for reason in r[side]["reasons"])
+    why = "Why something is unknown, and how often:" if reasons else "No verdict names a reason to be unknown."
+    lines += ["", why, ""]
+    lines += [f"- {count} x {reason}" for reason, count in reasons.most_common(20)]
+    return "\n".join(lines)
+
+
+def _plain(reason: str) -> str:
+    return re.sub(r"%?\b\d+\b", "N", reason)
+
+
+def _exceptions(records: list[Record]) -> str:
+    """Every program behind a number that should be zero."""
+    tests = [
+        ("wrong, not flagged from the graph", lambda r: r["wrong"] and not _flagged(r["graph"])),
+        ("wrong against the twin, not flagged from the file",
+         lambda r: r["wrong"] in ("both", "twin") and not _flagged(r["file"])),
+        ("right, an error from the graph that nothing confirms",
+         lambda r: _right(r, "graph", "error") and not r["graph"]["shadow"] and not _only_outside(r["graph"])),
+        ("right, errors from the file of which nothing is confirmed",
+         lambda r: _right(r, "file", "error") and _unconfirmed(r["file"])),
+    ]  # fmt: skip
+    lines = ["## Exceptions", ""]
+    for title, test in tests:
+        found = [r for r in records if _judged(r) and test(r)]
+        names = ", ".join(f"{r['name']} ({r['release']})" for r in found[:40])
+        lines.append(f"- {title}: {names or 'none'}")
+    other = [r for r in records if r["status"] not in _KNOWN]
+    names = ", ".join(f"{r['name']} ({r['release']}, {r['status']})" for r in other[:40])
+    lines.append(f"- neither judged nor refused by ExecuTorch: {names or 'none'}")
+    return "\n".join(lines)
+
+
+_HEAD = """
+# Evidence
+
+Measured, not argued: what `hazard` says of programs beside what ExecuTorch's runtime does with them. Made by
+`python -m tests.evidence` (its head says how to repeat it); `evidence.jsonl` holds one line for each program, and every
+number below is counted from these lines.
+
+A program is *wrong* when, in any of its sequences of calls, a result differs from eager PyTorch (tolerance 1e-5, on
+small whole numbers), or bit by bit from its *twin*: the same instructions on the same values, but every tensor on bytes
+of its own. What is wrong in the instructions themselves (lost or reordered write-backs, old state handed out) the twin
+computes in the same way; a program file alone cannot show it, the planned graph can.
+"""
+
+_SOUND = """
+The rows in bold should be zero: nothing wrong goes unseen, and nothing wrong is called proved.
+"""
+
+_PRECISE = """
+For each finding of a program file: *runtime*, a twin in which only this finding's tensors still share bytes differs
+from the full twin, on calls on which the program differs too; *exhaustive run*, a run of all paths on shadow memory
+sees a wrong byte at this read; *not to be shown this way*, it is about other methods or callers' buffers; *nothing*,
+none of these.
+"""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
