@@ -334,9 +334,9 @@ class _Run:
         if slot in self.reaching.roles.views or not self.method.is_tensor(slot):
             return
         obj, expected = self.entry(slot)
-        value = self.method.tensor(obj)
-        if value.is_constant:
-            return
+        value = self.method.values[obj]
+        if not isinstance(value, Tensor) or value.is_constant:
+            return  # a move can make a slot refer to a number; reading that is no question of memory
         space = self.regions.space[obj]
         memory = self.memory_of(space)
         for low, high, want in expected:

@@ -331,7 +331,13 @@ def _program(target: str) -> Program:
     source, name = load(target)
     if isinstance(source, bytes):
         return load_bytes(source, name)
-    return source if isinstance(source, Program) else load_file(source)
+    if isinstance(source, str):
+        return load_file(source)
+    if isinstance(source, Program):
+        return source
+    from hazard.pipeline import program_of
+
+    return program_of(source)
 
 
 @app.command(
