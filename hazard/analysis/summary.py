@@ -138,7 +138,7 @@ class Memory:
                 continue
             for obj in objects:
                 space, low, high = self.regions.region(obj)
-                if low == high:
+                if low == high or not self.method.is_tensor(obj):
                     continue
                 static = self.tensor(obj).dynamism is Dynamism.STATIC
                 strong = len(objects) == 1 and static and slot in effect.writes

@@ -260,7 +260,7 @@ class Listing:
     def _event(self, position: int, depth: int, gutter: str, text: str | None = None) -> Iterator[str]:
         step = self.a.flow.code[position]
         origin: Origin | None = None if isinstance(step, Stage | Use) else step.origin
-        remarks = [self.touched(position), self.live(position) if gutter else "", source_of(origin) or ""]
+        remarks = [source_of(origin) or "", self.touched(position), self.live(position) if gutter else ""]
         yield self._row(gutter, depth, text or self.instruction(position), "; ".join(r for r in remarks if r))
         for number, finding in self.findings:
             for role, place in (("defined", finding.define), ("overwritten", finding.clobber), ("read", finding.use)):
