@@ -218,12 +218,16 @@ def _graph_side(experiment: Any) -> Record:
         return {"verdict": f"not exported: {type(error).__name__}", "assumptions": [], "reasons": [], "findings": []}
     methods = report.programs[0].methods
     faults = [f for f in report.findings if f.severity != "note"]
+    seen = [shadow.run(m.analysis.method, 2, PATHS) for m in methods] if faults else []
+    lost = any(f.code == "HZ202" for f in faults) and any(
+        o.kind == "uninitialized-state" for result in seen for o in result.observations
+    )
     return {
         "verdict": report.verdict,
         "assumptions": sorted({a for m in methods for a in m.assumptions}),
         "reasons": sorted({r for m in methods for r in m.reasons}),
         "findings": [[f.code, f.severity, f.certainty] for f in report.findings],
-        "shadow": bool(faults) and any(shadow.run(m.analysis.method, 2, PATHS).hazards for m in methods),
+        "shadow": lost or any(result.hazards for result in seen),
     }
 
 

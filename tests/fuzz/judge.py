@@ -179,7 +179,10 @@ def _unconfirmed(outcome: Outcome, faults: list[Any], report: Any) -> str:
     """What the exhaustive run says of findings that no run has confirmed."""
     results = [shadow.run(m.analysis.method, 2, SHADOW_PATHS) for m in report.programs[0].methods]
     outcome.exhausted = outcome.exhausted or any(r.exhausted for r in results)
-    if any(r.hazards for r in results):
+    kinds = {o.kind for r in results for o in r.observations}
+    # That state starts from zeros is right for the exhaustive run; a graph knows when the model says otherwise.
+    lost = any(f.code == "HZ202" for f in faults) and "uninitialized-state" in kinds
+    if lost or any(r.hazards for r in results):
         return "shadow-confirmed"
     # The exhaustive run knows one method at a time and its own reads only.
     faults = [f for f in faults if f.code[:3] not in ("HZ5", "HZ6")]
