@@ -56,7 +56,7 @@ def scan(context: Context) -> Iterator[Finding]:
             if slot in analysis.effects[position].may_writes:
                 continue  # an operator of which nothing is known most likely reads its weights
             for obj in sorted(objects):
-                if analysis.method.tensor(obj).is_constant:
+                if analysis.method.is_tensor(obj) and analysis.method.tensor(obj).is_constant:
                     place = place_at(analysis.flow, position, slot, obj, None)
                     sure = len(objects) == 1
                     yield RULE.finding(

@@ -305,6 +305,8 @@ class _Run:
             return True
         if not isinstance(step, Kernel) or base_name(step.operator) not in PLAIN_COPIES or len(effect.reads) != 1:
             return False
+        if not effect.writes:
+            return False
         target, source = self.object_of(effect.writes[0]), self.object_of(effect.reads[0])
         same = self.regions.region(target) == self.regions.region(source)
         return same and self.reaching.same_elements(target, source)
