@@ -31,8 +31,11 @@ NEEDS_THE_GRAPH = {"h06_cond_view_parent_slot_shares_live"}
 #: The runtime refuses the last input of this case, which is larger than the example; its shipped plan fails before.
 BEYOND_ITS_BOUND = {"c18b_unbound_dynamic_mode": {"sequence": 0, "step": 3}}
 
-CURABLE = ("A", "A2", "B", "E5", "F1", "I")
-WRONG = [c for c, _ in cases.programs() if c.kind in CURABLE and c.name not in NEEDS_THE_GRAPH]
+#: Storage that was shared at a place of its own and does no harm there.
+HARMLESS = {"e03h_custom_storage_on_cond_output"}
+
+CURABLE = ("A", "A2", "B", "E4", "E5", "F1", "I", "J")
+WRONG = [c for c, _ in cases.programs() if c.kind in CURABLE and c.name not in NEEDS_THE_GRAPH | HARMLESS]
 RIGHT = [c for c, _ in cases.programs() if c.kind is None and c.outcome()["outcome"] == "match"]
 
 
@@ -412,6 +415,35 @@ def unplaced(program: Program) -> str:
     import re
 
     return re.sub(r"@ (\d+)\+\d+|(arena \d+) : \d+", r"\1\2", print_program(program))
+
+
+def test_what_may_be_a_view_stays_with_its_base() -> None:
+    # As exported: a view of %1 that an operator changes in place. The file does not say that %2 is no state, and with
+    # bytes of its own it would lose its value.
+    repair = repair_program(
+        parse_program(
+            """
+            method forward
+              arena 1 : 48
+              %0 = tensor f32[4] const 1
+              %1 = tensor f32[4] @ 1+32
+              %2 = tensor f32[4] @ 1+32
+              %3 = tensor f32[4]
+              %4 = tensor i64[4] const 2
+              %5 = optional-tensors %4
+              %6 = bool false
+              %7 = tensor f32[4]
+              inputs %3
+              outputs %2 %7
+              chain
+                0  aten::clone.out(%0, %6, %1, %1)
+                1  aten::index_put_(%2, %5, %3, %6, %2)
+                2  aten::sin.out(%2, %7, %7)
+            """
+        )
+    )
+    places = planned(repair.program)
+    assert places[0, 1] == places[0, 2]
 
 
 def test_outputs_of_delegates_are_not_taken_for_views() -> None:

@@ -106,6 +106,7 @@ class _Lives:
             self._walk(b)
         self._staging()
         self._bind_views()
+        self._bind_updated()
         self._bind_initial()
         self._bind_storage()
         self._bind_aliases()
@@ -367,6 +368,31 @@ class _Lives:
         for p in range(self.flow.blocks[block].start, position):
             self._step(p, state)
         return self._refers(slot, state)
+
+    def _bind_updated(self) -> None:
+        """Slots that are changed in part and never made: state, or views without an instruction that an operator
+        changes in place. What was written over the whole of one before it is read may be its base, and stays with it.
+        """
+        changed: set[int] = set()
+        made: set[int] = set(self.method.inputs)
+        for effect in self.effects:
+            changed.update(effect.updates)
+            made.update(effect.writes, effect.appends)
+        unclear = {s for s in changed - made if self.objects >> s & 1 and self._is_anonymous(s)}
+        for (_, slot), facts in sorted(self.reaching.reads.items()):
+            if slot not in unclear:
+                continue
+            for _, _, writer, _ in sorted(facts):
+                if writer < 0:
+                    continue
+                for target in self.effects[writer].writes:
+                    for obj in sorted(self.reaching.writes.get((writer, target), ())):
+                        if self.regions.region(obj) == self.regions.region(slot):
+                            self._bind(slot, obj, "perhaps a view")
+
+    def _is_anonymous(self, slot: int) -> bool:
+        value = self.method.tensor(slot)
+        return value.initial is None and value.fqn is None and self.method.meaning != "graph"
 
     def _bind_initial(self) -> None:
         """Entries of one initialised state: loading writes its bytes once for each."""
