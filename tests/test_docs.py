@@ -39,7 +39,9 @@ from hazard.declarations import read_declarations
 from hazard.rule import all_rules
 
 ROOT = Path(__file__).resolve().parent.parent
-GUIDES = sorted((ROOT / "docs").glob("*.md"))
+#: Reports that are written by long measurements; they show nothing to be repeated by a reader.
+MEASURED = {"evidence", "placement"}
+GUIDES = sorted(p for p in (ROOT / "docs").glob("*.md") if p.stem not in MEASURED)
 #: The pages that follow the conventions above to the letter.
 STRICT = [p for p in GUIDES if p.stem != "design"]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *GUIDES]
