@@ -128,10 +128,15 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A value that is not in any arena: ``kind`` is one of int, bool, double, string, null."""
+    """A value that is not in any arena: ``kind`` is one of int, bool, double, string, null.
+
+    ``size`` is what it is computed to, as an expression over the export's symbols (``s0 + 1``, ``s0 > 3``); only graphs
+    know it.
+    """
 
     kind: str
     value: int | bool | float | str | None
+    size: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

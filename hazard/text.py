@@ -17,7 +17,7 @@ begins a comment:
       %1 = tensor f32[2] const 3             # constant data 3; const "key" for an entry of a .ptd file
       %2 = tensor f32[5] dynamic             # unplanned, sizes are upper bounds; `unbound` has no bound
       %3 = tensor f32[2] @ 2+0 init 1 fqn "state" layout 0 extent "8*s0" name "b_state" slot 7 base %1+0
-      %4 = int 3                             # also: bool true, double 1.5, string "x", null
+      %4 = int 3                             # also: bool true, double 1.5, string "x", null; int 0 size "s0 + 1"
       %5 = ints 4 4                          # slots of integers; doubles 1.0, bools true
       %6 = tensors %0 %1                     # optional-tensors may hold `none`
       inputs %0
@@ -107,8 +107,8 @@ def print_value(value: Value) -> str:
             return _print_tensor(value)
         case Scalar("null", _):
             return "null"
-        case Scalar(kind, payload):
-            return f"{kind} {_literal(payload)}"
+        case Scalar(kind, payload, size):
+            return f"{kind} {_literal(payload)}" + (f" size {_quote(size)}" if size is not None else "")
         case NumberList(kind, items):
             return " ".join([kind, *map(_literal, items)])
         case TensorList(items, optional):
@@ -411,17 +411,21 @@ def _slot(text: str) -> int:
 def _parse_value(text: str) -> Value:
     kind, _, rest = text.partition(" ")
     rest = rest.strip()
+    size = None
+    if kind in ("int", "double", "bool") and " size " in rest:
+        rest, _, expression = rest.partition(" size ")
+        rest, size = rest.strip(), _unquote(expression.strip())
     match kind:
         case "tensor":
             return _parse_tensor(rest)
         case "null":
             return NULL
         case "int":
-            return Scalar("int", int(rest))
+            return Scalar("int", int(rest), size)
         case "double":
-            return Scalar("double", float(rest))
+            return Scalar("double", float(rest), size)
         case "bool":
-            return Scalar("bool", _boolean(rest))
+            return Scalar("bool", _boolean(rest), size)
         case "string":
             return Scalar("string", _unquote(rest))
         case "ints":

@@ -11,7 +11,11 @@ from math import ceil, floor, inf
 from typing import Final
 
 from hazard.analysis.predicates import Formula, Predicates, atoms_of
+from hazard.analysis.sizes import Expression, parsed
 from hazard.analysis.solver import Theory
+
+#: Predicates on sizes, and whether they hold.
+SizeFacts = tuple[tuple[Expression, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class Believing:
         self.at: dict[int, tuple[int, bool]] = {}  # jump -> (formula, positive), for jumps that can contradict
         self.interval: dict[int, tuple[int, frozenset[str], float, bool]] = {}
         self.related: dict[int, tuple[int, ...]] = {}
+        self.about_sizes: dict[int, Expression] = {}
         self._sort()
         self.empty = Beliefs(self, frozenset(), ())
 
@@ -90,6 +95,8 @@ class Believing:
             self.loops[number] |= literal.loops
             jumps.setdefault(number, []).append(position)
         for number, formula in enumerate(self.formulas):
+            if formula[0] == "size" and (expression := parsed(formula[1])) is not None:
+                self.about_sizes[number] = expression
             related: set[int] = set()
             for atom in atoms_of(formula):
                 related |= users[atom]
@@ -147,6 +154,13 @@ class Beliefs:
     of: Believing
     literals: frozenset[int]
     ranges: tuple[tuple[int, _Range], ...]
+
+    @property
+    def sizes(self) -> SizeFacts:
+        """What has been decided about sizes."""
+        if not self.of.about_sizes:
+            return ()
+        return tuple((self.of.about_sizes[x >> 1], bool(x & 1)) for x in self.literals if x >> 1 in self.of.about_sizes)
 
     def __hash__(self) -> int:
         return hash(self.literals)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from hazard.analysis.beliefs import SizeFacts
 from hazard.analysis.conflicts import Conflict, Decision, Kind, Place, Witness
 from hazard.analysis.effects import Declaration, Effect
 from hazard.analysis.flow import Flow, build_flow
@@ -28,6 +29,7 @@ from hazard.analysis.reaching import (
 from hazard.analysis.replay import Replay, Seen, explore, replay
 from hazard.analysis.roles import Regions, Roles, instruction_effects, settle_roles
 from hazard.analysis.scalars import Scalars, propagate
+from hazard.analysis.sizes import Sizes, parsed
 from hazard.analysis.solver import Theory
 from hazard.program import DelegateCall, JumpFalse, Kernel, Method, Move, NumberList, Tensor, TensorList
 
@@ -157,7 +159,7 @@ class _Judge:
         self._predicates: Predicates | None = None
         self._runs: list[Replay] | None = None
         self._shown: dict[tuple[int, int], list[_Shown]] | None = None
-        self.theory = Theory()
+        self.theory = Theory({name: (low, high) for name, low, high in analysis.method.symbols})
 
     @property
     def predicates(self) -> Predicates:
@@ -256,12 +258,30 @@ class _Judge:
                 told: set[tuple[int, int, int, int, int]] = set()
                 for seen in run.mismatches:
                     key = (seen.position, seen.slot, seen.expected[1], seen.seen[1], seen.call)
-                    if seen.expected != seen.seen and key not in told:
+                    if seen.expected != seen.seen and key not in told and self._at_some_sizes(seen, run):
                         told.add(key)
                         self._shown.setdefault((seen.position, seen.slot), []).append(_Shown(seen, run))
             for found in self._shown.values():
                 found.sort(key=lambda s: s.seen.call)
         return self._shown
+
+    def _at_some_sizes(self, seen: Seen, run: Replay) -> bool:
+        """Whether a run goes this way, and the write hits these bytes, at some sizes; runs take the largest."""
+        writer = seen.seen[1]
+        if self.regions.symbolic is None or writer < 0 or seen.seen[0] != seen.call or seen.expected[0] != seen.call:
+            return True
+        objects = self.reaching.writes.get((writer, seen.seen[2]), ())
+        facts = self._size_facts(run.decisions[: seen.decided], seen.call)
+        return any(self.regions.sizes_of_overlap(o, seen.object, facts) is not None for o in objects)
+
+    def _size_facts(self, decisions: Iterable[tuple[int, int, bool]], call: int) -> SizeFacts:
+        """What the decisions of one call, as (call, jump, outcome), say of sizes."""
+        facts = []
+        for when, jump, held in decisions:
+            literal = self.predicates.literals.get(jump) if when == call else None
+            if literal is not None and literal.formula[0] == "size" and (about := parsed(literal.formula[1])):
+                facts.append((about, held == literal.positive))
+        return tuple(facts)
 
     def _report_shown(self, position: int, slot: int, bad: set[Fact], shown: list[_Shown]) -> None:
         # A write that happens to leave the same value (the same operator on the same operands) is a poor example.
@@ -325,7 +345,7 @@ class _Judge:
         if writer < 0:
             return True
         objects = self.reaching.writes.get((writer, seen.seen[2]), set())
-        return any(self.regions.surely_overlap(o, seen.object) for o in objects)
+        return any(self.regions.exactly_overlap(o, seen.object) for o in objects)
 
     def _report_read(self, position: int, slot: int, bad: set[Fact], answer: Answer) -> None:
         chosen, run, seen = self._choose(answer, position, slot)
@@ -369,7 +389,8 @@ class _Judge:
         clobbers = {w for _, w in pairs if w >= 0} | ({overwriter} if overwriter >= 0 else set())
         if clobbers:
             clobbers |= self._copies_over(object_, defines, position)
-        witness = self.witness(run, chosen, seen, object_)
+        hits = self._objects_written(overwriter) if overwriter >= 0 else ()
+        witness = self.witness(run, chosen, seen, object_, hits)
         approximations = self._approximations(position, slot, chosen, run, seen)
         if definer == FILL and overwriter in self.a.roles.bases.get(slot, frozenset()):
             certain = False
@@ -550,7 +571,7 @@ class _Judge:
             (define,) if define else (),
             (clobber,),
             certain,
-            self.witness(run, path, seen, victim),
+            self.witness(run, path, seen, victim, (c.writer_object,)),
             escaped=self._is_moved(c.victim),
             approximations=approximations if c.quality != EXACT else (),
         )
@@ -657,7 +678,15 @@ class _Judge:
                     return self.place(position, slot, obj, call)
         return self.place(position, None, None, call)
 
-    def witness(self, run: Replay | None, path: Path, seen: Seen | None, obj: int) -> Witness:
+    def _objects_written(self, position: int) -> tuple[int, ...]:
+        effect = self.a.effects[position]
+        slots = (*effect.writes, *effect.updates, *effect.appends, *effect.may_writes)
+        return tuple(sorted({o for s in slots for o in self.reaching.writes.get((position, s), ())}))
+
+    def witness(
+        self, run: Replay | None, path: Path, seen: Seen | None, obj: int, hits: Iterable[int] = ()
+    ) -> Witness:
+        """``hits`` are the objects that the write concerned may go to."""
         decisions: list[tuple[int, int, bool]]
         if run is not None and run.followed:
             decisions = run.decisions
@@ -679,4 +708,9 @@ class _Judge:
         space, low, high = self.regions.region(obj)
         if seen is not None:
             space, low, high = self.regions.space[seen.object], seen.low, seen.high
-        return Witness(path.call, tuple(told), space if space > 0 else None, low, high, seen is not None)
+        sizes: Sizes = ()
+        if self.regions.symbolic is not None:
+            facts = self._size_facts(decisions, path.call)
+            found = (self.regions.sizes_of_overlap(o, obj, facts) for o in hits)
+            sizes = next((s for s in found if s), ())
+        return Witness(path.call, tuple(told), space if space > 0 else None, low, high, seen is not None, sizes)

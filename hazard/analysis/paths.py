@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from hazard.analysis.beliefs import Beliefs, Believing
+from hazard.analysis.beliefs import Beliefs, Believing, SizeFacts
 from hazard.analysis.effects import Effect
 from hazard.analysis.predicates import Literal, Predicates
 from hazard.analysis.reaching import APPROXIMATE, ELSEWHERE, EXACT, FILL, INTACT, LOAD, UNKNOWN, Fact, Reaching
@@ -273,7 +273,7 @@ class _Search:
             if visited > (EXTRA_LIMIT if answer.paths else SEARCH_LIMIT):
                 answer.exhausted = False
                 return answer
-            tokens, reached = self._through(b, token, call)
+            tokens, reached = self._through(b, token, call, beliefs.sizes)
             if self.slot < 0 and b == self.target_block:
                 reached = [Token(-1, FILL, frozenset(), INTACT, EXACT, 1)]
             for found in reached:
@@ -334,20 +334,22 @@ class _Search:
         loop = self.paths._back.get((b, target))
         return beliefs.without_loop(loop) if loop is not None else beliefs
 
-    def _through(self, b: int, token: Token | None, call: int) -> tuple[list[Token | None], list[Token]]:
-        """Tokens after a block, and those with which the goal was reached inside it."""
+    def _through(
+        self, b: int, token: Token | None, call: int, facts: SizeFacts
+    ) -> tuple[list[Token | None], list[Token]]:
+        """Tokens after a block, and those with which the goal was reached inside it. ``facts`` hold of the sizes."""
         tokens: list[Token | None] = [token]
         reached: dict[tuple[int, int], Token] = {}
         for position, events in self.ordered.get(b, ()):
             if position == self.position:
                 for t in tokens:
-                    if t is not None and self._is_goal(t):
+                    if t is not None and self._is_goal(t, call, facts):
                         reached.setdefault((t.definer, t.overwriter), t)
             if events:
-                tokens = self._apply(position, events, tokens, call)
+                tokens = self._apply(position, events, tokens, call, facts)
         return tokens, list(reached.values())
 
-    def _is_goal(self, token: Token) -> bool:
+    def _is_goal(self, token: Token, call: int, facts: SizeFacts) -> bool:
         if self.slot not in token.slots:
             return False
         if self.object is not None:
@@ -355,10 +357,16 @@ class _Search:
             return regions.region(token.object) == regions.region(self.object)
         if (token.definer, token.overwriter) in self.found or token.definer in self.reaching.undefined:
             return False
-        return token.overwriter != INTACT
+        if token.overwriter < 0 or not facts or token.overwritten_in != call or token.call != call:
+            return token.overwriter != INTACT
+        # Sizes decided since the write may exclude that it hit these bytes.
+        effect = self.reaching.effects[token.overwriter]
+        written = (*effect.writes, *effect.updates, *effect.appends, *effect.may_writes)
+        objects = {o for s in written for o in self.reaching.writes.get((token.overwriter, s), ())}
+        return any(self.reaching.regions.sizes_of_overlap(o, token.object, facts) is not None for o in objects)
 
     def _apply(
-        self, position: int, events: list[tuple[Any, ...]], tokens: list[Token | None], call: int
+        self, position: int, events: list[tuple[Any, ...]], tokens: list[Token | None], call: int, facts: SizeFacts
     ) -> list[Token | None]:
         result: dict[Token | None, None] = {}
         effect = self.reaching.effects[position]
@@ -380,7 +388,7 @@ class _Search:
             if writes:
                 copies = self.reaching.copies_onto_itself(position)
                 for c in current:
-                    for t in self._write(position, effect, writes, c, call, copies):
+                    for t in self._write(position, effect, writes, c, call, copies, facts):
                         result[t] = None
             else:
                 result.update(dict.fromkeys(current))
@@ -400,12 +408,20 @@ class _Search:
         return [_with(token, rest | {target})]
 
     def _write(
-        self, position: int, effect: Effect, writes: list[tuple[Any, ...]], token: Token, call: int, same_bytes: bool
+        self,
+        position: int,
+        effect: Effect,
+        writes: list[tuple[Any, ...]],
+        token: Token,
+        call: int,
+        same_bytes: bool,
+        facts: SizeFacts,
     ) -> list[Token]:
         regions = self.reaching.regions
         slots = token.slots.difference(self.reaching.roles.adopters.get(position, ()))
         results: list[Token] = []
         hit = EXACT + 99
+        sure = False
         for _, t, obj in writes:
             several = len(self.reaching.writes.get((position, t), ())) > 1
             if t in slots:
@@ -427,12 +443,15 @@ class _Search:
                 elif t in effect.may_writes:  # may be written: both it and the old value remain possible
                     results.append(Token(obj, position, frozenset({t}), INTACT, UNKNOWN, call))
             if not same_bytes and regions.overlap(obj, token.object):
+                if facts and token.call == call and regions.sizes_of_overlap(obj, token.object, facts) is None:
+                    continue
                 if t in effect.may_writes:
                     quality = UNKNOWN
-                elif several or not regions.surely_overlap(obj, token.object):
+                elif several or not regions.exactly_overlap(obj, token.object):
                     quality = APPROXIMATE
                 else:
                     quality = EXACT
+                    sure = sure or regions.surely_overlap(obj, token.object)
                 hit = min(hit, quality)
         if not slots:
             return results
@@ -441,7 +460,7 @@ class _Search:
             quality = max(hit, token.quality) if token.overwriter == INTACT else hit
             if hit == EXACT or token.overwriter == INTACT:
                 results.append(Token(token.object, token.definer, slots, position, quality, token.call, call))
-            if hit != EXACT:
+            if not sure:
                 results.append(kept)
         else:
             results.append(kept)

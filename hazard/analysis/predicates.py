@@ -19,10 +19,12 @@ from hazard.analysis.effects import Effect
 from hazard.analysis.flow import Stage
 from hazard.analysis.operators import COMPARISONS, base_name, namespace
 from hazard.analysis.reaching import FILL, INTACT, LOAD, Reaching
+from hazard.analysis.sizes import parsed
 from hazard.program import Dynamism, JumpFalse, Kernel, NumberList, Scalar, Tensor, TensorList
 
 Key = tuple[Any, ...]
-Formula = tuple[Any, ...]  # ("atom", n) | ("not", f) | ("and"|"or"|"xor", f, g) | ("cmp", n, m, answers, is_float)
+#: ("atom", n) | ("size", text) | ("not", f) | ("and"|"or"|"xor", f, g) | ("cmp", n, m, answers, is_float)
+Formula = tuple[Any, ...]
 
 _MAX_DEPTH: Final = 60
 _NEGATIONS: Final = ("logical_not", "bitwise_not", "sym_not")
@@ -173,6 +175,10 @@ class Predicates:
     def _definition(self, obj: int, definer: int, depth: int) -> _Term:
         one, dtype = self._shape(obj)
         none: frozenset[int] = frozenset()
+        value = self.method.values[obj]
+        if isinstance(value, Scalar) and value.size is not None and definer >= 0 and (size := parsed(value.size)):
+            # Sizes are the caller's choice and stay for the call.
+            return self._intern(("size", value.size), none, 1, True, "bool" if size.truth else dtype)
         if definer in (LOAD, FILL):
             return self._intern(("state", obj), none, 0, one, dtype)
         known = self._definitions.get((obj, definer))
@@ -193,10 +199,10 @@ class Predicates:
                 if arg in outs or all(s in outs for s in slots):
                     continue
                 if arg in effect.shapes:
-                    value = self.method.values[arg]
-                    static = isinstance(value, Tensor) and value.dynamism is Dynamism.STATIC
-                    if static and isinstance(value, Tensor) and arg not in self.reaching.roles.moved:
-                        operands.append(("sizes", value.sizes, value.dtype))
+                    shaped = self.method.values[arg]
+                    static = isinstance(shaped, Tensor) and shaped.dynamism is Dynamism.STATIC
+                    if static and isinstance(shaped, Tensor) and arg not in self.reaching.roles.moved:
+                        operands.append(("sizes", shaped.sizes, shaped.dtype))
                         continue
                     part = self._intern(("shape", definer, arg), loops, 1, False, "")
                 else:
@@ -219,6 +225,8 @@ class Predicates:
         key = term.key
         if key[0] == "const" and isinstance(key[2], bool):
             return ("true",) if key[2] else ("not", ("true",))
+        if key[0] == "size" and term.dtype == "bool":
+            return ("size", key[1])
         if key[0] == "op" and term.one and term.dtype == "bool":
             name, operands = base_name(key[1]), [o for o in key[3] if isinstance(o, int)]
             parts = [self._by_number[o] for o in operands]
@@ -260,6 +268,8 @@ class Predicates:
         """A number of the solver: ("n", value number) or ("c", constant as the kernel sees it)."""
         while term.key[0] == "op" and base_name(term.key[1]) == "_local_scalar_dense":
             term = self._by_number[term.key[3][0]]  # the number that is in the tensor
+        if term.key[0] == "size":
+            return ("s", term.key[1])
         if term.key[0] != "const":
             return ("n", term.number)
         value = term.key[2]
@@ -299,6 +309,20 @@ def _negate(formula: Formula) -> Formula:
     return formula[1] if formula[0] == "not" else ("not", formula)
 
 
+def symbols_of(formula: Formula) -> frozenset[str]:
+    """The size symbols that a formula speaks of."""
+    match formula[0]:
+        case "true" | "atom":
+            return frozenset()
+        case "size":
+            texts = [formula[1]]
+        case "cmp":
+            texts = [x[1] for x in formula[1:3] if x[0] == "s"]
+        case _:
+            return frozenset().union(*(symbols_of(f) for f in formula[1:]))
+    return frozenset().union(*(e.symbols for t in texts if (e := parsed(t)) is not None))
+
+
 def atoms_of(formula: Formula) -> frozenset[object]:
     """What relates a formula to others: atoms, and the value numbers that it compares."""
     match formula[0]:
@@ -306,8 +330,11 @@ def atoms_of(formula: Formula) -> frozenset[object]:
             return frozenset()
         case "atom":
             return frozenset({("atom", formula[1])})
+        case "size":
+            return frozenset(("size", name) for name in symbols_of(formula))
         case "cmp":
-            return frozenset(x for x in formula[1:3] if x[0] == "n")
+            numbers = frozenset(x for x in formula[1:3] if x[0] == "n")
+            return numbers | frozenset(("size", name) for name in symbols_of(formula))
         case "not":
             return atoms_of(formula[1])
     return atoms_of(formula[1]) | atoms_of(formula[2])

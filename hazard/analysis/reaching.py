@@ -462,17 +462,16 @@ class Reaching:
                     if overwriter == ELSEWHERE or not regions.overlap(victim, obj):
                         result[fact] = None
                         continue
+                    sure = regions.surely_overlap(victim, obj)
                     if kind == "may":
                         how = UNKNOWN
-                    elif weak or not regions.surely_overlap(victim, obj):
+                    elif weak or not (sure or regions.exactly_overlap(victim, obj)):
                         how = APPROXIMATE
                     else:
                         how = EXACT
-                    if weak or (how != EXACT and overwriter != INTACT):
+                    if weak or not sure:
                         result[fact] = None
                     result[(victim, definer, position, max(how, quality) if overwriter == INTACT else how)] = None
-                    if how == APPROXIMATE and overwriter == INTACT:
-                        result[fact] = None
                 state[slot] = tuple(result)
 
     def _overlay(self, position: int, writer: int, objects: tuple[int, ...], kind: str, contents: Contents) -> None:
@@ -597,8 +596,8 @@ class Reaching:
     def _collision(
         self, position: int, victim: int, writer: int, victim_object: int, obj: int, kind: str, both: bool
     ) -> None:
-        sure = self.regions.surely_overlap(victim_object, obj)
-        quality = UNKNOWN if kind == "may" else EXACT if sure and kind != "append" else APPROXIMATE
+        exact = self.regions.exactly_overlap(victim_object, obj)
+        quality = UNKNOWN if kind == "may" else EXACT if exact and kind != "append" else APPROXIMATE
         self.collisions.add(Collision(position, victim, writer, victim_object, obj, quality, both))
 
 

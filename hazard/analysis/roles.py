@@ -8,12 +8,12 @@ verdict that rests on it says so (``elided-view v17=v8``).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from hazard.analysis.effects import Declarations, Effect, effect_of
 from hazard.analysis.flow import Flow, InstanceOrder, Stage, Use
-from hazard.analysis.sizes import SymbolicBytes
+from hazard.analysis.sizes import Expression, Sizes, SymbolicBytes
 from hazard.program import (
     NULL,
     Alias,
@@ -136,11 +136,12 @@ class Regions:
         return self.symbolic.can_meet(a, b, self.low[b] - self.low[a])
 
     def surely_overlap(self, a: int, b: int) -> bool:
-        """The same at the smallest non-empty sizes; where sizes are known as expressions, at some that a caller can
-        choose."""
-        if self.space[a] != self.space[b] or self.low[a] >= self.high[b] or self.low[b] >= self.high[a]:
-            return False
-        if self.low[a] < self.sure[b] and self.low[b] < self.sure[a]:
+        """The same at the smallest non-empty sizes."""
+        return self.space[a] == self.space[b] and self.low[a] < self.sure[b] and self.low[b] < self.sure[a]
+
+    def exactly_overlap(self, a: int, b: int) -> bool:
+        """The same at all sizes, or at sizes that a caller can choose because they are known as expressions."""
+        if self.surely_overlap(a, b):
             return True
         return self._exact(a) and self._exact(b) and self.overlap(a, b)
 
@@ -148,6 +149,18 @@ class Regions:
         """Whether the bytes of an object are known for all sizes."""
         static = self.sure[slot] == self.high[slot]
         return static or (self.symbolic is not None and slot in self.symbolic.extents)
+
+    def sizes_of_overlap(self, a: int, b: int, facts: Iterable[tuple[Expression, bool]]) -> Sizes | None:
+        """The smallest sizes at which two objects have a byte in common, None if there are none.
+
+        ``facts`` are predicates on sizes and their truth. Without expressions for the sizes there are none to tell.
+        """
+        if not self.overlap(a, b):
+            return None
+        symbolic = self.symbolic
+        if symbolic is None or not (self._exact(a) and self._exact(b)) or not {a, b} & symbolic.extents.keys():
+            return ()
+        return symbolic.meeting(a, b, self.low[b] - self.low[a], facts)
 
 
 def instruction_effects(flow: Flow, declared: Declarations) -> list[Effect]:

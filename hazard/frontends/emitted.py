@@ -15,6 +15,7 @@ from hazard.program import (
     Method,
     Move,
     Program,
+    Scalar,
     Tensor,
     TensorList,
     Value,
@@ -34,6 +35,8 @@ def emitted_form(method: Method) -> Method:
                 values.append(replace(value, name=None, extent=None, base=None, base_offset=0))
         elif isinstance(value, TensorList):
             values.append(TensorList(tuple(slot(i) if i >= 0 else i for i in value.items), value.optional))
+        elif isinstance(value, Scalar):
+            values.append(replace(value, size=None))
         else:
             values.append(value)
     chains = tuple(_emitted_chain(chain, slot) for chain in method.chains)
@@ -127,6 +130,8 @@ def _same_value(a: Value, b: Value, slot: Callable[[int], int]) -> bool:
         )
     if isinstance(a, TensorList):
         return b == TensorList(tuple(slot(i) if i >= 0 else i for i in a.items), a.optional)
+    if isinstance(a, Scalar):
+        return isinstance(b, Scalar) and (a.kind, a.value) == (b.kind, b.value)
     return a == b
 
 

@@ -209,7 +209,7 @@ class _MethodWriter(Table):
             self._arenas(),
             tuple(self.delegates),
             "graph",
-            (),
+            self.sizes.ranges(self.planned.exported),
             tuple(self.doubts),
             tuple(self.obstacles),
         )
@@ -269,7 +269,9 @@ class _MethodWriter(Table):
         ref = self.entry(tensor)
         self.remember(spec, ref.index)
         self.defined.add(ref.index)
+        self.note_sizes(ref, node.meta.get("val"))
         if from_caller:
+            self.sizes.bound(node.meta.get("val"), tensor.sizes)
             self.inputs.append(ref.index)
         elif is_buffer and fqn is not None:
             self.buffers[fqn] = node
@@ -356,7 +358,8 @@ class _MethodWriter(Table):
             return
         if node.op != "call_function":
             raise InputError(f"{path}: node {node.name} is a {node.op}, which no program can hold")
-        env[node] = self._call(node, env, module, path)
+        env[node] = made = self._call(node, env, module, path)
+        self.note_sizes(made, node.meta.get("val"))
 
     def _attribute(self, node: Any, module: Any) -> Any:
         import torch
@@ -576,6 +579,7 @@ class _MethodWriter(Table):
                     ref = self.entry(self.tensor(node.meta.get("spec"), node.name))
                     self.spec_of[ref.index] = node.meta.get("spec")
                     self.defined.add(ref.index)
+                    self.note_sizes(ref, node.meta.get("val"))
                     made.append(ref)
                     if self._has_no_memory(node.meta.get("spec")):
                         unplaced.append(node.name)

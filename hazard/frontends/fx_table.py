@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from hazard.frontends.fx_sizes import SymbolicSizes
 from hazard.frontends.fx_specs import (
     UNPLANNED,
     Contents,
@@ -21,6 +22,7 @@ from hazard.program import (
     NULL,
     Constant,
     Dynamism,
+    Extent,
     InputError,
     NumberList,
     Origin,
@@ -78,6 +80,7 @@ class Table:
         self.specs: list[Any] = []  # keeps the specs alive, so that ids stay theirs
         self.spec_of: dict[int, Any] = {}
         self.defined: set[int] = set()  # entries that have a value
+        self.sizes = SymbolicSizes()
         self.growing: set[int] = set()  # ids of specs that the emitter makes dynamic, because rows are appended
 
     def entry(self, value: Value) -> Ref:
@@ -170,15 +173,34 @@ class Table:
             return NumberList("ints", tuple(self.constant(i).index for i in items))
         return NumberList(kind, tuple(items))
 
+    def note_sizes(self, ref: Any, value: Any) -> None:
+        """Keeps what the graph knows of the sizes of a value; ``ref`` and ``value`` may be lists of them."""
+        if isinstance(ref, list | tuple):
+            parts = value if isinstance(value, list | tuple) else [value]
+            for one, part in zip(ref, parts, strict=False):
+                self.note_sizes(one, part)
+        if not isinstance(ref, Ref):
+            return
+        entry = self.value(ref)
+        if isinstance(entry, Tensor) and entry.dynamism is not Dynamism.STATIC:
+            expression = self.sizes.nbytes(value, entry.itemsize)
+            if expression is not None and entry.extent is None:
+                self._set(ref, replace(entry, extent=Extent(expression)))
+        elif isinstance(entry, Scalar) and (expression := self.sizes.expression(value)) is not None:
+            self._set(ref, replace(entry, size=expression))
+
+    def _set(self, ref: Ref, value: Value) -> None:
+        if ref.index >= _EXTRA:
+            assert isinstance(value, Tensor)
+            self.extra[ref.index - _EXTRA] = value
+        else:
+            self.values[ref.index] = value
+
     def rename(self, ref: Ref, name: str) -> None:
         """Gives an entry the name of the node that defines it instead of that of its allocation."""
         value = self.value(ref)
-        if not isinstance(value, Tensor) or value.name == name:
-            return
-        if ref.index >= _EXTRA:
-            self.extra[ref.index - _EXTRA] = replace(value, name=name)
-        else:
-            self.values[ref.index] = replace(value, name=name)
+        if isinstance(value, Tensor) and value.name != name:
+            self._set(ref, replace(value, name=name))
 
     def final(self, index: int) -> int:
         """The index of an entry or name in the finished table."""
