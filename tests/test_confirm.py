@@ -215,3 +215,9 @@ def test_command_refuses_what_is_no_program(tmp_path: Path, capsys: pytest.Captu
     assert error.startswith("hazard: error: ")
     assert error.count("\n") == 1
     assert main(["confirm", str(tmp_path / "absent.pte")]) == 2
+
+
+def test_command_refuses_text_which_no_runtime_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dump", str(program("c05_nested_true")), "-o", str(tmp_path / "text.hir")]) == 0
+    assert main(["confirm", str(tmp_path / "text.hir")]) == 2
+    assert "only program files can be run" in capsys.readouterr().err

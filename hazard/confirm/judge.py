@@ -6,6 +6,7 @@ tensors still share their bytes differs on the same sequence: the fault alone is
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from hazard.api import ProgramReport, Report, check
 from hazard.confirm.inputs import Call, Generator, thresholds
 from hazard.confirm.session import INSTALL, Difference, Result, first_difference, run, same, silence
 from hazard.confirm.twin import Slot, Twin, make_twin
+from hazard.frontends.pte import embedded_program
 from hazard.program import InputError, Tensor
 from hazard.rule import Finding
 
@@ -97,7 +99,7 @@ def confirm(
     """
     started = time.perf_counter()
     report = check(source, **options)
-    data = source if isinstance(source, bytes) else _read(source)
+    data = _program_bytes(source if isinstance(source, bytes) else _read(source), report.programs[0].path)
     with silence() as stream:
         run_ = _Run(report, data)
         # Loading torch takes seconds of its own; the budget is for running.
@@ -106,6 +108,15 @@ def confirm(
     result = run_.finish()
     result.seconds = time.perf_counter() - started
     return result
+
+
+def _program_bytes(data: bytes, name: str) -> bytes:
+    """What the runtime loads: the file itself, or the program inside a bundled one."""
+    if data[4:6] == b"BP":
+        return embedded_program(data, name)
+    if data[4:8] != b"ET12":
+        raise InputError(f"{name}: only program files can be run (.pte or .bpte)")
+    return data
 
 
 def _read(path: str) -> bytes:
@@ -152,7 +163,7 @@ class _Run:
             return make_twin(self.data, self.analyses, **options)
         except ImportError as e:
             raise InputError(f"running programs needs torch and executorch ({e}); {INSTALL}") from None
-        except (ValueError, AssertionError, KeyError, IndexError, AttributeError) as e:
+        except (ValueError, AssertionError, LookupError, AttributeError, TypeError, struct.error) as e:
             raise InputError(f"{self.program.path}: ExecuTorch cannot read or rewrite it: {e}") from None
 
     # --- what stands behind a finding

@@ -192,6 +192,11 @@ def _parse_file(data: memoryview, name: str, file_size: int | None) -> Program:
     return _parse_program(data, name, 0, file_size)
 
 
+def embedded_program(data: bytes, name: str) -> bytes:
+    """The program file inside a bundled program. Raises InputError when there is none."""
+    return bytes(_embedded(memoryview(data), name)[0])
+
+
 def _embedded(data: memoryview, name: str) -> tuple[memoryview, int]:
     """The program inside a bundled program (``bundled_program_schema.fbs``), and where it begins."""
     if len(data) < _LEAST_BYTES:
