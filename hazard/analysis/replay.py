@@ -21,7 +21,7 @@ from hazard.analysis.scalars import Number, constant_of, evaluate
 from hazard.program import NULL, Alias, Dynamism, JumpFalse, Kernel, Method, Move, Scalar, Tensor
 
 #: Positions that one replay may execute.
-STEP_LIMIT: Final = 200_000
+STEP_LIMIT: Final = 20_000
 #: Mismatches that one replay keeps.
 MISMATCH_LIMIT: Final = 20_000
 
