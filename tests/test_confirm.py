@@ -217,6 +217,13 @@ def test_command_refuses_what_is_no_program(tmp_path: Path, capsys: pytest.Captu
     assert main(["confirm", str(tmp_path / "absent.pte")]) == 2
 
 
+def test_a_program_that_the_runtime_refuses_is_no_missed_hazard() -> None:
+    result = confirm(str(program("e05_custom_mem_id_parent2")), budget=1.0)
+    assert {(e.finding.code, e.outcome) for e in result.evidence} == {("HZ701", "confirmed")}
+    assert not result.missed
+    assert next(iter(result.failures)).startswith("Failed to load method")
+
+
 def test_command_refuses_text_which_no_runtime_loads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dump", str(program("c05_nested_true")), "-o", str(tmp_path / "text.hir")]) == 0
     assert main(["confirm", str(tmp_path / "text.hir")]) == 2
