@@ -29,7 +29,7 @@ DOCUMENT = ROOT / "docs" / "evidence.md"
 BUDGET = 1.0
 
 #: Bounds of the exhaustive run.
-PATHS = 20_000
+PATHS = 500
 
 #: Findings on what happens between methods or to callers' buffers, which no run of one method alone can show.
 OUTSIDE = ("HZ5", "HZ6")

@@ -15,7 +15,7 @@ from typing import Any, Final
 from hazard.analysis.conflicts import Place
 from hazard.api import ProgramReport, Report, check
 from hazard.confirm.inputs import Call, Generator, thresholds
-from hazard.confirm.session import INSTALL, Difference, Result, first_difference, run, same, silence
+from hazard.confirm.session import INSTALL, Difference, Result, Session, first_difference, run, same, silence
 from hazard.confirm.twin import Slot, Twin, make_twin
 from hazard.frontends.pte import embedded_program
 from hazard.program import InputError, Tensor
@@ -157,6 +157,9 @@ class _Run:
         self.suspects = [self._suspect(f) for f in report.findings if f.severity != "note"]
         self.result = Confirmation(report, data, self.twin.data)
         self._joined: tuple[bytes | None] | None = None
+        with silence():
+            # Some methods may need data or operators that are not here; the others can run.
+            self.loadable = [n for n in self.names if not Session(self.twin.data, [n]).error]
 
     def _twin(self, **options: Any) -> Twin:
         try:
@@ -270,7 +273,7 @@ class _Run:
                 break
 
     def _sequence(self, calls: list[Call]) -> None:
-        got, expected = run(self.data, calls), run(self.twin.data, calls, self.names)
+        got, expected = run(self.data, calls), run(self.twin.data, calls, self.loadable)
         self.result.runs += 1
         self.result.calls += len(got)
         for result in got:
@@ -283,7 +286,7 @@ class _Run:
         difference = first_difference(calls, got, expected)
         if difference is None and self.patterned is not None:
             # What depends on bytes that nobody writes is wrong, whatever the program's own bytes happened to hold.
-            difference = first_difference(calls, got, run(self.patterned.data, calls, self.names))
+            difference = first_difference(calls, got, run(self.patterned.data, calls, self.loadable))
         if difference is None:
             return
         explained = self._attribute(calls, got, expected, difference)
@@ -311,7 +314,7 @@ class _Run:
             if time.perf_counter() > self.stop and explained:
                 break
             for data in self._specific(suspect):
-                alone = first_difference(calls, run(data, calls, self.names), expected)
+                alone = first_difference(calls, run(data, calls, self.loadable), expected)
                 if alone is None:
                     continue
                 explained = True
@@ -322,7 +325,7 @@ class _Run:
                 break
         if not explained and self._everything is not None:
             # Several faults together can do what none of them does alone.
-            explained = first_difference(calls, run(self._everything, calls, self.names), expected) is not None
+            explained = first_difference(calls, run(self._everything, calls, self.loadable), expected) is not None
         if not explained:
             for suspect in self.suspects:
                 if suspect.between and not suspect.reason:
@@ -336,8 +339,8 @@ class _Run:
         calls = list(suspect.calls)
         for i in reversed(range(len(calls) - 1)):
             fewer = calls[:i] + calls[i + 1 :]
-            got, expected = run(self.data, fewer), run(self.twin.data, fewer, self.names)
-            alone = first_difference(fewer, run(data, fewer, self.names), expected)
+            got, expected = run(self.data, fewer), run(self.twin.data, fewer, self.loadable)
+            alone = first_difference(fewer, run(data, fewer, self.loadable), expected)
             found = alone and _closest(fewer, got, expected, alone)
             if found and found.call == len(fewer):
                 calls, suspect.difference = fewer, found
