@@ -36,6 +36,7 @@ ON_BYTES: Final = frozenset({"HZ101", "HZ102", "HZ103", "HZ104", "HZ201", "HZ304
 
 SHARED: Final = "the twin computes the same: the fault is not one of shared bytes"
 OTHERWISE_WRONG: Final = "the twin has this fault as well, so that what it returns is not right either"
+ONE_SET: Final = "this runtime gives all methods one set of arenas, as large as the largest; others do not"
 NO_HOST: Final = "what the caller does with outputs and inputs cannot be seen from inside this runtime"
 
 
@@ -363,6 +364,8 @@ class _Run:
                 self.result.evidence.append(Evidence(s.finding, "not-confirmable", runs, s.reason))
             elif s.difference is None and s.finding.code.startswith("HZ6"):
                 self.result.evidence.append(Evidence(s.finding, "not-confirmable", runs, SHARED))
+            elif s.difference is None and s.finding.code == "HZ701" and len(self.names) > 1:
+                self.result.evidence.append(Evidence(s.finding, "not-confirmable", runs, ONE_SET))
             elif s.difference is None:
                 self.result.evidence.append(Evidence(s.finding, "not-reproduced", runs))
             else:
