@@ -8,8 +8,9 @@ the new state into the buffer's bytes.
 ## Why is this bad?
 
 The model assigns a new value to a buffer. The pass that inserts write-backs leaves one out when the new value is, after
-copies without effect have been removed, another buffer or a constant: it takes any buffer for the buffer itself. The
-state then never changes.
+copies without effect have been removed, another buffer or a constant: it takes any buffer for the buffer itself. And it
+looks buffers and inputs up in one table, so that an input called as the buffer gets the new value. The state then never
+changes.
 
 ## Example
 
@@ -67,8 +68,9 @@ Make the new value a tensor of its own by an operation that no pass removes, for
 """
 
 from hazard.analysis.check import MethodAnalysis
-from hazard.analysis.conflicts import Conflict, Kind
+from hazard.analysis.conflicts import Conflict, Kind, Place
 from hazard.analysis.lineage import state_behind
+from hazard.program import Tensor
 from hazard.rule import Rule, Story, value_word
 
 
@@ -77,7 +79,13 @@ def claims(conflict: Conflict, analysis: MethodAnalysis) -> bool:
         return False
     state = state_behind(analysis.method, conflict.use.slot)
     # A view that was planned elsewhere than its buffer is a fault of the view.
-    return state is not None and analysis.regions.region(state) == analysis.regions.region(conflict.use.slot)
+    return state is not None and _lies_on(conflict.use, analysis.method.tensor(state))
+
+
+def _lies_on(place: Place, state: Tensor) -> bool:
+    """Whether a read is of the buffer's own bytes. A buffer without planned bytes has only one place."""
+    planned = state.planned
+    return planned is None or (planned.arena, planned.offset) == (place.arena, place.offset)
 
 
 def tell(conflict: Conflict, analysis: MethodAnalysis) -> Story:
@@ -85,6 +93,11 @@ def tell(conflict: Conflict, analysis: MethodAnalysis) -> Story:
     state = state_behind(analysis.method, slot) if slot is not None else None
     name = getattr(analysis.method.values[state], "fqn", None) if state is not None else None
     buffer = f"`{name}`" if name else value_word(conflict.use)
+    if name is not None and name in {getattr(analysis.method.values[i], "name", None) for i in analysis.method.inputs}:
+        return Story(
+            f"the new value of buffer {buffer}, {value_word(conflict.define)}, is written to the input of that name",
+            f"call the input or the buffer {buffer} by another name",
+        )
     return Story(
         f"the new value of buffer {buffer}, {value_word(conflict.define)}, is never written to it",
         f"give {buffer} a value that is computed, such as `new + 0`; copies without effect are removed",

@@ -29,7 +29,11 @@ def module(update: Callable[..., Any], **buffers: Any) -> Any:
         def forward(self, x: Any) -> Any:
             return update(self, x)
 
-    return Model()
+    class Namesake(Model):
+        def forward(self, a: Any) -> Any:  # called as a buffer is
+            return update(self, a)
+
+    return Namesake() if update is updated_by_namesake else Model()
 
 
 def swap(m: Any, x: Any) -> Any:
@@ -138,6 +142,28 @@ def put_into_one_kept_in_other(m: Any, x: Any) -> Any:
     return out
 
 
+def puts_crossed(m: Any, x: Any) -> Any:
+    """Each buffer takes over the other one's updated value; both updates work in place."""
+    out = m.a + m.b * 2
+    new_a = m.a.index_put((torch.tensor([1]),), x[:1])
+    new_b = m.b.index_put((torch.tensor([2]),), x[:1])
+    m.a.copy_(new_b)
+    m.b.copy_(new_a)
+    return out
+
+
+def two_puts(m: Any, x: Any) -> Any:
+    m.a.copy_(m.a.index_put((torch.tensor([1]),), x[:1]))
+    m.b.copy_(m.b.index_put((torch.tensor([2]),), x[:1]))
+    return m.a * 2 + m.b
+
+
+def updated_by_namesake(m: Any, a: Any) -> Any:
+    out = m.a * 1
+    m.a.copy_(a + 1)
+    return out
+
+
 def shift_through_a_branch(m: Any, x: Any) -> Any:
     out = m.a + m.b
     new = torch.cond(x.sum() > 0, lambda v, w: v + w, lambda v, w: v - w, (m.a, x))
@@ -180,6 +206,9 @@ VARIANTS: dict[str, tuple[Callable[..., Any], dict[str, Any], dict[str, Any], se
     "put-beside-copy": (put_beside_copy, TWO, REINPLACE, set()),
     "put-and-old-view": (put_and_old_view, {"a": FOUR}, REINPLACE, {"HZ404"}),
     "put-and-old-kept": (put_into_one_kept_in_other, TWO, REINPLACE, {"HZ301"}),
+    "puts-crossed": (puts_crossed, TWO, REINPLACE, {"HZ301"}),
+    "two-puts": (two_puts, TWO, REINPLACE, set()),
+    "namesake": (updated_by_namesake, {"a": FOUR}, {}, {"HZ301"}),
     "branch": (shift_through_a_branch, TWO, {}, set()),
     "new-value-returned": (new_value_returned, {"a": FOUR}, {}, set()),
     "reset": (reset_to_constant, {"a": FOUR, "zero": FOUR * 0}, {}, {"HZ301"}),

@@ -651,7 +651,11 @@ class _Judge:
                 -1, 0, None, None, word, obj, *self._bytes(obj), None, self._name(obj), self.method.tensor(obj).fqn
             )
         through = self._written_slot(definer, obj)
-        return self.place(definer, through if through is not None else slot, obj, call)
+        if through is None:
+            return self.place(definer, slot, obj, call)
+        written = self.reaching.writes.get((definer, through), ())
+        # What is expected at other bytes was still made at its own.
+        return self.place(definer, through, obj if obj in written or not written else min(written), call)
 
     def _bytes(self, obj: int) -> tuple[int | None, int, int]:
         value = self.method.tensor(obj)

@@ -43,18 +43,14 @@ def final_states(method: str, graph: Any, results: Sequence[Any], planned: Any, 
     kinds = [s.kind.name for s in specs]
     mutations = [s for s in specs if s.kind.name in ("BUFFER_MUTATION", "USER_INPUT_MUTATION")]
     placeholders = {n.target: n for n in graph.nodes if n.op == "placeholder"}
-    nodes = {n.name: n for n in graph.nodes}
     node_of = {fqn: placeholders[t] for t, fqn in planned.inputs_to_buffers.items() if t in placeholders}
+    written_to = _targets_of_copies(planned, graph)
     copies: dict[Any, Any] = {n.args[0]: n for n in graph.nodes if is_write_back(n)}
 
-    def target_of(spec: Any) -> Any | None:
-        return node_of.get(spec.target) if spec.kind.name == "BUFFER_MUTATION" else placeholders.get(spec.target)
-
-    missing = [s for s in mutations if target_of(s) not in copies]
+    missing = [s for s in mutations if written_to.get(s.target) not in copies]
     written = len(mutations) - len(missing)
-    whole = len(results) == len(specs)
     values: dict[int, Any] = {}  # id of a spec -> node
-    if whole:
+    if len(results) == len(specs):
         # Values that were copied come first, then the rest in the order of the signature.
         for s, node in zip(missing, results[written : len(mutations)], strict=True):
             values[id(s)] = node
@@ -66,16 +62,18 @@ def final_states(method: str, graph: Any, results: Sequence[Any], planned: Any, 
             states.doubts.append(f"{method}: the graph returns {len(results)} values, its signature {len(specs)}")
         names = [s.arg.name for s in mutations][written:]
         for s, name in zip(missing, names, strict=True):
-            values[id(s)] = nodes.get(name)
+            values[id(s)] = placeholders.get(name) or _in_place_node(graph, name)
         states.outputs = list(results)
     if edge is not None:
         _agree_with_edge(method, missing, values, placeholders, edge, states)
     for s in mutations:
         if s.kind.name != "BUFFER_MUTATION":
             continue
-        target = target_of(s)
+        target = written_to.get(s.target)
         if target in copies:
-            states.values[s.target] = copies[target]
+            # A copy that went elsewhere leaves the buffer without its new value.
+            copy = copies[target]
+            states.values[s.target] = copy if target is node_of.get(s.target) else copy.args[1]
             continue
         node = values.get(id(s))
         if node is None or not _could_be_state(node, node_of.values()):
@@ -83,6 +81,40 @@ def final_states(method: str, graph: Any, results: Sequence[Any], planned: Any, 
             continue
         states.values[s.target] = node
     return states
+
+
+def _targets_of_copies(planned: Any, graph: Any) -> dict[str, Any]:
+    """The placeholder that a write-back goes to, by the target that the signature names.
+
+    Buffers and inputs are looked up in one table, so an input called as a buffer takes the buffer's write-back.
+    """
+    found = {}
+    nodes = [n for n in graph.nodes if n.op == "placeholder"]
+    for spec, node in zip(planned.input_specs, nodes, strict=False):
+        if spec.kind.name in ("BUFFER", "CONSTANT_TENSOR", "PARAMETER", "CUSTOM_OBJ"):
+            found[spec.target] = node
+        elif spec.kind.name == "USER_INPUT" and type(spec.arg).__name__ == "TensorArgument":
+            found[spec.arg.name] = node
+    return found
+
+
+def _in_place_node(graph: Any, name: str) -> Any | None:
+    """The in-place call that had a name when write-backs were inserted.
+
+    Passes name all nodes anew, in the order of the graph. The pass that makes calls work in place goes through the
+    graph backwards, so the last of the calls that it makes has the first of the names; it leaves no stack trace.
+    """
+    base, number = _numbered(name)
+    calls = [n for n in graph.nodes if _numbered(n.name)[0] == base and _changes_operand(n)]
+    made = [n for n in calls if not n.meta.get("stack_trace")]
+    named = [n for n in calls if n.meta.get("stack_trace")] + made[::-1]
+    return named[number] if number < len(named) else None
+
+
+def _numbered(name: str) -> tuple[str, int]:
+    """``x_2`` is the third node that was to be called ``x``."""
+    base, _, number = name.rpartition("_")
+    return (base, int(number)) if base and number.isdigit() else (name, 0)
 
 
 def _others(kinds: Sequence[str]) -> int:
@@ -103,13 +135,18 @@ def _agree_with_edge(
 
 
 def _could_be_state(node: Any, buffers: Any) -> bool:
-    """Whether a value without a ``copy_`` is one that the exporter copies not: a buffer, or one changed in place."""
+    """Whether a value without a ``copy_`` is one that is left without: a buffer, or one changed in place."""
     known = set(buffers)
     while node not in known:
-        if getattr(node, "op", None) != "call_function" or not node.args or not hasattr(node.args[0], "op"):
-            return False
-        schema = getattr(node.target, "_schema", None)
-        if schema is None or not any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments):
+        if not _changes_operand(node):
             return False
         node = node.args[0]
     return True
+
+
+def _changes_operand(node: Any) -> bool:
+    """Whether a node is a call that works in place on its first argument."""
+    if getattr(node, "op", None) != "call_function" or not node.args or not hasattr(node.args[0], "op"):
+        return False
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
