@@ -60,7 +60,8 @@ def main() -> int:
     if not records and RESULTS.exists():
         records = _read(RESULTS)
     _write(RESULTS, "".join(json.dumps(r) + "\n" for r in records))
-    _write(DOCUMENT, document(records))
+    note = arguments.work / "note.txt"
+    _write(DOCUMENT, document(records, note.read_text() if note.exists() else ""))
     return 0
 
 
@@ -238,12 +239,12 @@ def _graph_side(experiment: Any) -> Record:
 # --- the document -----------------------------------------------------------------------------------------------------
 
 
-def document(records: list[Record]) -> str:
-    """The report, from the records alone."""
+def document(records: list[Record], note: str = "") -> str:
+    """The report, from the records alone; ``note`` says what is particular about this measurement."""
     groups = sorted({(r["release"], r["source"]) for r in records}, key=lambda g: (g[1], g[0]), reverse=True)
     columns = [(f"{source}, {release}", [r for r in records if (r["release"], r["source"]) == (release, source)])
                for release, source in groups]  # fmt: skip
-    parts = [_HEAD]
+    parts = [_HEAD, *([note] if note else [])]
     parts.append(_table("Programs", columns, [
         ("programs", lambda r: True),
         ("not exported (refused by ExecuTorch)", lambda r: r["status"] == "export-error"),
@@ -427,8 +428,9 @@ eager only, a program file cannot show but in part; the graph must.
 _PRECISE = """
 For each finding of a program file: *runtime*, a twin in which only this finding's tensors still share bytes differs
 from the full twin, on calls on which the program differs too; *exhaustive run*, a run of all paths on shadow memory
-sees a wrong byte at this read; *not to be shown this way*, it is about other methods, callers' buffers, or hosts that
-give each method arenas of its own; *nothing*, none of these.
+sees a wrong byte at this read (one method at a time, dynamic tensors at their largest size); *not to be shown this
+way*, it is about other methods, callers' buffers, or hosts that give each method arenas of its own; *nothing*, none of
+these.
 """
 
 
