@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -20,6 +21,10 @@ from hazard.text import parse_program, print_program
 
 torch = pytest.importorskip("torch")
 
+#: The installed release: the current one, or the older one that CONTRIBUTING.md tells how to test.
+RELEASE = metadata.version("executorch")
+CURRENT = cases.CURRENT_RELEASE == RELEASE
+
 #: What a fault of each kind is found as.
 RULES = {
     "A": {"HZ101"},
@@ -33,7 +38,7 @@ RULES = {
     "E1+E5": {"HZ103", "HZ403", "HZ404"},
     "E2": {"HZ403"},
     "E3": {"HZ403"},
-    "E4": {"HZ402", "HZ403"},
+    "E4": {"HZ103", "HZ402", "HZ403"},
     "E5": {"HZ103"},
     "E6": {"HZ404"},
     "F1": {"HZ501"},
@@ -41,7 +46,7 @@ RULES = {
     "G": {"HZ601"},
     "H": {"HZ602"},
     "I": {"HZ104"},
-    "J": {"HZ402", "HZ403"},
+    "J": {"HZ103", "HZ402", "HZ403"},  # HZ103 where 1.4.1 gives the base away before what it backs has been read
 }
 
 #: Findings in programs that the runtime does not get wrong, and why they are right all the same.
@@ -57,6 +62,12 @@ FOUND_ALTHOUGH_RIGHT = {
     "m08_shared_cache_all_loaded_first": {"HZ502"},  # only because all methods are loaded before the first call
     "c23_while_loop": {"HZ801"},  # not emitted: nobody has planned the loop
 }
+if not CURRENT:
+    # 1.4.1 knows no offsets: the slice lies on the start of its base, and the kernel happens to copy forwards.
+    FOUND_ALTHOUGH_RIGHT |= {
+        "e03e_custom_storage_offset_unaligned": {"HZ403"},
+        "e03f_custom_storage_partial_overlap": {"HZ403"},
+    }
 
 
 @dataclass
@@ -90,7 +101,7 @@ def planned(name: str) -> Planned | None:
     """The case as the installed release plans it, or None where export or planning fails."""
     from corpus import runner
 
-    assert runner.RELEASE == cases.CURRENT_RELEASE
+    assert runner.RELEASE == RELEASE
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -116,7 +127,7 @@ def planned(name: str) -> Planned | None:
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in cases.cases()])
 def test_case(case: cases.Case) -> None:
     found = planned(case.name)
-    outcome = case.outcome()["outcome"]
+    outcome = case.outcome(RELEASE)["outcome"]
     if found is None:
         assert outcome == "EXPORT_ERROR"
         return
@@ -130,7 +141,7 @@ def test_case(case: cases.Case) -> None:
     assert list(differences(by_edge, emitted)) == []
     assert list(differences(by_plan, emitted)) == []
     if case.reproducible:
-        path = case.program()
+        path = case.program(RELEASE)
         assert path is not None
         assert list(differences(by_edge, load(path))) == []
     judge(case, by_edge)
@@ -148,7 +159,7 @@ def judge(case: cases.Case, program: Program) -> None:
         expected = FOUND_ALTHOUGH_RIGHT[case.name]
         # Exports of such a case differ from each other, and with them what is wrong.
         assert codes == expected if case.reproducible else codes and codes <= expected
-    elif case.outcome()["outcome"] == "MISMATCH":
+    elif case.outcome(RELEASE)["outcome"] == "MISMATCH":
         assert case.kind is not None
         assert codes
         assert codes <= RULES[case.kind]
