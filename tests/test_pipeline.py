@@ -108,6 +108,19 @@ def test_graphs_that_contradict_the_file_are_not_believed() -> None:
     assert reason.startswith("the emitted program is not what the graphs say: forward: value ")
 
 
+def test_an_unknown_release_is_told_unless_the_file_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    edge, config = lowered(SAFE)
+    manager = edge.to_executorch(config)
+    monkeypatch.setattr("hazard.frontends.fx.RELEASES", ("0.9",))
+    report = hazard.check(manager.exported_program())
+    assert report.verdict == "unknown"
+    release = metadata.version("executorch")
+    assert report.programs[0].methods[0].reasons == (
+        f"how ExecuTorch {release} emits graphs is not known; hazard knows 0.9",
+    )
+    assert hazard.check(manager).verdict == "proved"
+
+
 def test_lines_survive_reinplacing() -> None:
     program = plan_edge(*lowered("c16_reinplace_default_view_used_later"))
     (finding,) = hazard.check(program).findings

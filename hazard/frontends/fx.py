@@ -17,7 +17,9 @@ from __future__ import annotations
 import operator as python_operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cache
+from importlib import metadata
+from typing import Any, Final
 
 from hazard.frontends.fx_specs import (
     UNPLANNED,
@@ -130,14 +132,44 @@ def _constant_method(name: str, value: Any, shared: Shared) -> Method:
     return Method(name, tuple(values), (), tuple(range(len(values))), ((),), {}, meaning="graph")
 
 
+#: Releases whose emitter is modelled here.
+RELEASES: Final = ("1.4", "1.5")
+
+
+def _known_releases() -> str:
+    return " or ".join(RELEASES)
+
+
+@cache
+def _release_or_none() -> str:
+    try:
+        return metadata.version("executorch")
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def release_doubts() -> tuple[str, ...]:
+    """Why programs made from graphs may not be what the installed ExecuTorch emits; nothing for a known release."""
+    release = _release_or_none()
+    if any(release == known or release.startswith(f"{known}.") for known in RELEASES):
+        return ()
+    return (f"how ExecuTorch {release} emits graphs is not known; hazard knows {_known_releases()}",)
+
+
 class _Operators:
     """The targets of calls that the emitter treats by name."""
 
     def __init__(self) -> None:
         import torch
-        from executorch.exir import memory
-        from executorch.exir.delegate import executorch_call_delegate
-        from executorch.exir.passes.executorch_prim_ops_registry import is_sym_op
+
+        try:
+            from executorch.exir import memory
+            from executorch.exir.delegate import executorch_call_delegate
+            from executorch.exir.passes.executorch_prim_ops_registry import is_sym_op
+        except ImportError as error:
+            raise InputError(
+                f"graphs need ExecuTorch {_known_releases()}; {_release_or_none()} is here ({error})"
+            ) from None
 
         higher = torch.ops.higher_order
         self.cond, self.map, self.scan = higher.cond, higher.map_impl, higher.scan
@@ -210,7 +242,7 @@ class _MethodWriter(Table):
             tuple(self.delegates),
             "graph",
             self.sizes.ranges(self.planned.exported),
-            tuple(self.doubts),
+            (*self.doubts, *release_doubts()),
             tuple(self.obstacles),
         )
 
