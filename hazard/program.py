@@ -269,6 +269,7 @@ class Method:
     ``meaning`` says who stated what reads expect: "bytecode" (the last definition through the slot) or "graph".
     ``symbols`` gives the range of each size symbol of the export, both ends included. ``doubts`` say what the front end
     could not find out; with any of them no verdict can be "proved". ``obstacles`` are parts that no program can hold.
+    ``changes`` says of operators which of their arguments they change, by their schemas; only graphs know these.
     """
 
     name: str
@@ -282,6 +283,7 @@ class Method:
     symbols: tuple[tuple[str, int, int | None], ...] = ()
     doubts: tuple[str, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
+    changes: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     def instructions(self) -> Iterator[tuple[int, int, Instruction]]:
         """(chain, index within the chain, instruction), in the order of execution without jumps."""

@@ -11,6 +11,7 @@ begins a comment:
       symbol s0 2..10                        # range of a size symbol; no upper bound: 2..
       doubt "why no verdict can be proved"
       obstacle unplanned "what" "name"       # what no program can hold, and the values concerned
+      changes my::append.out 0               # by its schema the operator changes its first argument
       arena 1 : 64                           # id : bytes, then a device such as cuda:0 for other than host memory
       delegate 0 XnnpackBackend
       %0 = tensor f32[2,3] @ 1+16            # planned: arena 1, offset 16
@@ -86,6 +87,8 @@ def _method_lines(method: Method) -> Iterator[str]:
         yield f"  doubt {_quote(doubt)}"
     for obstacle in method.obstacles:
         yield " ".join([f"  obstacle {obstacle.kind}", *map(_quote, (obstacle.what, *obstacle.names))])
+    for operator, positions in method.changes:
+        yield " ".join([f"  changes {_operator(operator)}", *map(str, positions)])
     for arena, details in sorted(method.arenas.items()):
         yield f"  arena {arena} : {details.size}{f' {details.device}' if details.device else ''}"
     for i, delegate in enumerate(method.delegates):
@@ -274,6 +277,7 @@ class _Builder:
         self.delegates: list[str] = []
         self.doubts: list[str] = []
         self.obstacles: list[Obstacle] = []
+        self.changes: list[tuple[str, tuple[int, ...]]] = []
 
     def read(self, line: str) -> None:
         if self.chains and not line.startswith("chain"):
@@ -312,6 +316,9 @@ class _Builder:
                 raise _LineError(f"unknown kind of obstacle `{kind}`; known are {', '.join(OBSTACLES)}")
             what, *names = map(_unquote, _TOKEN.findall(texts))
             self.obstacles.append(Obstacle(kind, what, Origin(), tuple(names)))
+        elif word == "changes":
+            operator, *positions = _TOKEN.findall(rest)
+            self.changes.append((_unword(operator), tuple(map(int, positions))))
         elif word == "delegate":
             number, _, backend = rest.partition(" ")
             if int(number) != len(self.delegates):
@@ -350,6 +357,7 @@ class _Builder:
         method = Method(
             self.name, values, self.inputs, self.outputs, tuple(map(tuple, self.chains)), self.arenas,
             tuple(self.delegates), self.meaning, tuple(self.symbols), tuple(self.doubts), tuple(self.obstacles),
+            tuple(self.changes),
         )  # fmt: skip
         _check(method)
         return method

@@ -234,3 +234,27 @@ def test_an_unplanned_graph_is_refused() -> None:
 def test_other_things_are_refused() -> None:
     with pytest.raises(hazard.InputError, match="a int is no planned graph"):
         program_from_graphs(3)
+
+
+def test_schemas_of_custom_operators_are_believed() -> None:
+    from executorch.exir import EdgeCompileConfig, to_edge
+
+    library = torch.library.Library("hazard_test", "FRAGMENT")
+    library.define("twice(Tensor x) -> Tensor")
+    library.define("twice.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)")
+    for key in ("CPU", "Meta"):
+        library.impl("twice", lambda x: x * 2, key)
+        library.impl("twice.out", lambda x, out: out.copy_(x * 2), key)
+
+    class Model(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            y = x + 1
+            return torch.ops.hazard_test.twice(y) + y
+
+    exported = torch.export.export(Model(), (torch.ones(3),))
+    manager = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False)).to_executorch()
+    program = from_manager(manager)
+    assert program.method("forward").changes == (("hazard_test::twice.out", ()),)
+    assert hazard.check(manager).verdict == "proved"
+    assert hazard.check(bytes(manager.buffer)).verdict == "unknown"  # a file does not have the schema
+    assert parse_program(print_program(program)) == without_origins(program)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from hazard.analysis import operators
 from hazard.analysis.beliefs import SizeFacts
 from hazard.analysis.conflicts import Conflict, Decision, Kind, Place, Witness
 from hazard.analysis.effects import Declaration, Effect
@@ -87,8 +88,10 @@ def analyse(method: Method, declared: Mapping[str, Declaration] | None = None) -
 
     ``declared`` are effects of custom operators.
     """
+    schemas = {o: Declaration(updates=p) for o, p in method.changes if o not in operators.CUSTOM_UPDATES}
+    declared = {**schemas, **(declared or {})}
     flow = build_flow(method)
-    effects = instruction_effects(flow, declared or {})
+    effects = instruction_effects(flow, declared)
     regions = Regions(method)
     outputs: dict[int, int] = {}
     while True:
@@ -101,7 +104,7 @@ def analyse(method: Method, declared: Mapping[str, Declaration] | None = None) -
             break
         # An argument that can be no view is an output; that makes it a writer, which may settle others.
         outputs.update(found)
-        effects = instruction_effects(flow, declared or {})
+        effects = instruction_effects(flow, declared)
     analysis = MethodAnalysis(method, flow, effects, regions, roles, scalars, reaching)
     analysis.reasons.extend(method.doubts)
     _Judge(analysis).run()

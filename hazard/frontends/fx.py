@@ -30,7 +30,7 @@ from hazard.frontends.fx_specs import (
 )
 from hazard.frontends.fx_state import final_states
 from hazard.frontends.fx_storage import storage_faults
-from hazard.frontends.fx_table import INTS, Jump, Label, Ref, Shared, Table, constant_value, has_bits
+from hazard.frontends.fx_table import INTS, Jump, Label, Ref, Schema, Shared, Table, constant_value, has_bits
 from hazard.program import (
     Alias,
     Arena,
@@ -208,6 +208,7 @@ class _MethodWriter(Table):
         self.delegates: list[str] = []
         self.doubts: list[str] = []
         self.obstacles: list[Obstacle] = []
+        self.changes: dict[str, tuple[int, ...]] = {}
         self.buffers: dict[str, Any] = {}  # fully qualified name -> placeholder
 
     # --- the method ---------------------------------------------------------------------------------------------------
@@ -244,6 +245,7 @@ class _MethodWriter(Table):
             self.sizes.ranges(self.planned.exported),
             (*self.doubts, *release_doubts()),
             tuple(self.obstacles),
+            tuple(sorted(self.changes.items())),
         )
 
     def _resolved(self, instruction: Instruction | Jump) -> Instruction:
@@ -390,6 +392,9 @@ class _MethodWriter(Table):
             return
         if node.op != "call_function":
             raise InputError(f"{path}: node {node.name} is a {node.op}, which no program can hold")
+        if node.target is self.operators.alloc:
+            env[node] = self._alloc(node)
+            return
         env[node] = made = self._call(node, env, module, path)
         self.note_sizes(made, node.meta.get("val"))
 
@@ -417,8 +422,6 @@ class _MethodWriter(Table):
         origin = self.shared.origins.of(node, path)
         if target is python_operator.getitem:
             return args[0][args[1]]
-        if target is ops.alloc:
-            return self._alloc(node)
         if target is ops.view:
             return self._view(node, args, origin)
         if target is ops.free:
@@ -470,37 +473,39 @@ class _MethodWriter(Table):
 
     def _operator(self, node: Any, args: Sequence[Any], kwargs: Mapping[str, Any], origin: Origin) -> Any:
         target = node.target
-        schema = target._schema
-        name = schema.name if not schema.overload_name else f"{schema.name}.{schema.overload_name}"
+        shape = self.shared.schemas.get(target)
+        if shape is None:
+            shape = self.shared.schemas[target] = Schema(target._schema)
+        if shape.changes is not None:
+            self.changes[shape.operator] = shape.changes
         taken: list[Ref] = []
         outs: list[Any] = []
-        wide = sum(p.is_out for p in schema.arguments) > 1
-        for i, parameter in enumerate(schema.arguments):
+        for i, parameter in enumerate(shape.parameters):
             if parameter.name in kwargs:
                 value = kwargs[parameter.name]
             elif not parameter.kwarg_only and i < len(args):
                 value = args[i]
             else:
-                value = parameter.default_value
-            if value is None and _is_tensor_type(parameter.type):
+                value = parameter.default
+            if value is None and parameter.is_tensor:
                 value = self.entry(Tensor("u8", (0,), UNPLANNED))
             if parameter.is_out:
                 if isinstance(value, list | tuple):
                     value = [self._written(v, f"{node.name}[{n}]", origin) for n, v in enumerate(value)]
                 else:
-                    value = self._written(value, f"{node.name}[{len(outs)}]" if wide else node.name, origin)
+                    value = self._written(value, f"{node.name}[{len(outs)}]" if shape.outs > 1 else node.name, origin)
                 outs.append(value)
-            taken.append(self.constant(value, parameter.type))
+            taken.append(value if isinstance(value, Ref) else self.constant(value, parameter.type))
         if outs:
             results = outs[0] if len(outs) == 1 else outs
             packed = self.entry(TensorList(tuple(r.index for r in results))) if isinstance(results, list) else results
-            self.kernel(name, (*(t.index for t in taken), packed.index), origin)
+            self.kernel(shape.operator, (*(t.index for t in taken), packed.index), origin)
             return results
         if self.operators.is_symbolic(target):
             ref = self.entry(Scalar("int", 0))
-            self.kernel(name, (*(t.index for t in taken), ref.index), origin)
+            self.kernel(shape.operator, (*(t.index for t in taken), ref.index), origin)
             return ref
-        return self._other_operator(node, schema, name, taken, origin)
+        return self._other_operator(node, shape, taken, origin)
 
     def _written(self, out: Any, name: str, origin: Origin) -> Any:
         """The name of what an operator writes into ``out``: its own, unless another value has that already."""
@@ -512,9 +517,9 @@ class _MethodWriter(Table):
         self.rename(out, name)
         return out
 
-    def _other_operator(self, node: Any, schema: Any, name: str, taken: list[Ref], origin: Origin) -> Any:
+    def _other_operator(self, node: Any, shape: Schema, taken: list[Ref], origin: Origin) -> Any:
         """An operator without out arguments: in place, or with a result that has a spec of its own."""
-        aliased = _results_in_place(schema)
+        aliased = shape.in_place
         spec = node.meta.get("spec")
         several = isinstance(spec, list | tuple)
         results: list[Ref] = []
@@ -542,7 +547,7 @@ class _MethodWriter(Table):
         packed = returned
         if isinstance(spec, list):
             packed = [self.entry(TensorList(tuple(r.index for r in returned)))]
-        self.kernel(name, (*(t.index for t in taken), *(p.index for p in packed)), origin)
+        self.kernel(shape.operator, (*(t.index for t in taken), *(p.index for p in packed)), origin)
         return results if several else results[0] if results else None
 
     # --- delegates ----------------------------------------------------------------------------------------------------
@@ -798,24 +803,3 @@ class _MethodWriter(Table):
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
-
-
-def _is_tensor_type(type_: Any) -> bool:
-    import torch
-
-    return isinstance(type_, torch.TensorType)
-
-
-def _results_in_place(schema: Any) -> dict[int, int]:
-    """Which results of an operator are one of its operands, changed: (result, operand), by the schema's annotations."""
-    changed: dict[frozenset[str], int] = {}
-    for i, parameter in enumerate(schema.arguments):
-        info = parameter.alias_info
-        if info is not None and info.is_write:
-            changed.setdefault(frozenset(info.before_set), i)
-    found = {}
-    for i, result in enumerate(schema.returns):
-        info = result.alias_info
-        if info is not None and info.is_write and frozenset(info.before_set) in changed:
-            found[i] = changed[frozenset(info.before_set)]
-    return found

@@ -60,6 +60,56 @@ class Jump:
     origin: Origin
 
 
+#: Namespaces whose operators do what their names say; of others the schema tells what they change.
+_PLAIN_NAMESPACES: Final = ("aten", "dim_order_ops", "et_copy", "executorch_prim", "quantized_decomposed")
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    name: str
+    kwarg_only: bool
+    default: Any
+    type: Any
+    is_tensor: bool
+    is_out: bool
+
+
+class Schema:
+    """What is asked of an operator's schema, whose own properties are made anew each time.
+
+    ``in_place``: which results are operands, changed: (result, operand). ``changes``: positions of the arguments that a
+    custom operator changes, None for the operators that come with torch and ExecuTorch.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        import torch
+
+        self.operator: str = schema.name if not schema.overload_name else f"{schema.name}.{schema.overload_name}"
+        arguments = list(schema.arguments)
+        self.parameters = tuple(
+            _Parameter(
+                a.name, a.kwarg_only, a.default_value, a.type, isinstance(a.type, torch.TensorType), bool(a.is_out)
+            )
+            for a in arguments
+        )
+        self.outs = sum(p.is_out for p in self.parameters)
+        written = {i: frozenset(a.alias_info.before_set) for i, a in enumerate(arguments) if _is_write(a)}
+        first: dict[frozenset[str], int] = {}
+        for i, names in written.items():
+            first.setdefault(names, i)
+        self.in_place: dict[int, int] = {}
+        for i, result in enumerate(schema.returns):
+            if _is_write(result) and frozenset(result.alias_info.before_set) in first:
+                self.in_place[i] = first[frozenset(result.alias_info.before_set)]
+        plain = str(schema.name).partition("::")[0] in _PLAIN_NAMESPACES
+        self.changes = None if plain else tuple(i for i in written if not self.parameters[i].is_out)
+
+
+def _is_write(argument: Any) -> bool:
+    info = argument.alias_info
+    return info is not None and bool(info.is_write)
+
+
 class Shared:
     """What the methods of one program have in common."""
 
@@ -67,6 +117,7 @@ class Shared:
         self.constants = Contents()
         self.initial = Contents()
         self.origins = Origins()
+        self.schemas: dict[Any, Schema] = {}
 
 
 class Table:
