@@ -77,7 +77,8 @@ class Tensor:
     ``slot`` is the index of the slot in the emitted program where that differs from this value's own index, which
     happens in programs made from graphs: two graph values may share one slot there. ``base`` is the value whose storage
     the planner was asked to share with this one, from byte ``base_offset`` of it on; only graphs know it.
-    ``lost_value``: the model's own initial value is not all zero bits, and the program does not hold it.
+    ``lost_value``: the model's own initial value is not all zero bits, and the program does not hold it. ``life`` is
+    what the planner took for the live range: the first and the last emitted instruction. The analysis never uses it.
     """
 
     dtype: str
@@ -93,6 +94,7 @@ class Tensor:
     base: int | None = None
     base_offset: int = 0
     lost_value: bool = False
+    life: tuple[int, int] | None = None
 
     @property
     def itemsize(self) -> int:

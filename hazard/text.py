@@ -147,6 +147,8 @@ def _print_tensor(t: Tensor) -> str:
         parts.append(f"base %{t.base}+{t.base_offset}")
     if t.lost_value:
         parts.append("lost-value")
+    if t.life is not None:
+        parts.append(f"life {t.life[0]}..{t.life[1]}")
     return " ".join(parts)
 
 
@@ -459,7 +461,7 @@ def _parse_tensor(text: str) -> Tensor:
     placement: Placement = Unplanned()
     dynamism = Dynamism.STATIC
     initial, fqn, name, slot, extent, layout = None, None, None, None, None, None
-    base, base_offset, lost_value = None, 0, False
+    base, base_offset, lost_value, life = None, 0, False, None
     for token in tokens:
         match token:
             case "@":
@@ -488,13 +490,19 @@ def _parse_tensor(text: str) -> Tensor:
                 slot = int(next(tokens, ""))
             case "lost-value":
                 lost_value = True
+            case "life":
+                span = re.fullmatch(r"(\d+)\.\.(\d+)", next(tokens, ""))
+                if not span:
+                    raise _LineError("expected `life FIRST..LAST`")
+                life = (int(span[1]), int(span[2]))
             case "base":
                 number, _, bytes_in = next(tokens, "").partition("+")
                 base, base_offset = _slot(number), int(bytes_in)
             case _:
                 raise _LineError(f"unknown word `{token}` in a tensor")
     return Tensor(
-        match[1], sizes, placement, dynamism, initial, fqn, layout, extent, name, slot, base, base_offset, lost_value
+        match[1], sizes, placement, dynamism, initial, fqn, layout, extent, name, slot, base, base_offset, lost_value,
+        life,
     )
 
 

@@ -51,6 +51,7 @@ versions). Re-plan with the live range that the finding names; `hazard fix` does
 
 from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Conflict, Kind
+from hazard.program import Tensor
 from hazard.rule import Rule, Story, site_word, value_word
 
 
@@ -66,7 +67,20 @@ def tell(conflict: Conflict, analysis: MethodAnalysis) -> Story:
         message = f"{victim}, a view without an instruction, sees bytes that {by} has written"
     else:
         message = f"{victim} is overwritten before it is read"
-    return Story(message, f"keep the bytes of {victim} from {since} until {site_word(conflict.use)}")
+    until = f"{site_word(conflict.use)}{_planned(conflict, analysis)}"
+    return Story(message, f"keep the bytes of {victim} from {since} until {until}")
+
+
+def _planned(conflict: Conflict, analysis: MethodAnalysis) -> str:
+    """Where the planner took the tensor to be needed no more, if that is too early and the graph tells."""
+    slot, origin = conflict.use.slot, conflict.use.origin
+    value = analysis.method.values[analysis.method.emitted_slot(slot)] if slot is not None else None
+    if not isinstance(value, Tensor) or value.life is None:
+        return ""
+    last = value.life[1]
+    if origin is not None and origin.index is not None and origin.index <= last:
+        return ""
+    return f": the planner ends its live range at instruction {last} of the emitted program"
 
 
 RULE = Rule(

@@ -32,7 +32,9 @@ def emitted_form(method: Method) -> Method:
     for value in method.values:
         if isinstance(value, Tensor):
             if value.slot is None:
-                values.append(replace(value, name=None, extent=None, base=None, base_offset=0))
+                values.append(
+                    replace(value, name=None, extent=None, base=None, base_offset=0, lost_value=False, life=None)
+                )
         elif isinstance(value, TensorList):
             values.append(TensorList(tuple(slot(i) if i >= 0 else i for i in value.items), value.optional))
         elif isinstance(value, Scalar):

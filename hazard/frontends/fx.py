@@ -218,7 +218,9 @@ class _MethodWriter(Table):
         graph = self.module.graph
         path = self.name
         end: Any = None
+        begins: list[int] = []
         for node in graph.nodes:
+            begins.append(self.emitted)
             if node.op == "placeholder":
                 env[node] = self._placeholder(node)
             elif node.op == "output":
@@ -227,6 +229,7 @@ class _MethodWriter(Table):
                 self._node(node, env, self.module, path)
         if end is None:
             raise InputError(f"{self.name}: the graph has no output")
+        self.note_lives(graph.nodes, begins, self.emitted)
         self.obstacles.extend(storage_faults(self.module, path, self.shared.origins))
         self._finish(end, env)
         return self._method()
@@ -609,7 +612,9 @@ class _MethodWriter(Table):
         made: list[Ref] = []
         arguments = iter(bound)
         unplaced: list[str] = []
+        begins: list[int] = []
         for node in graph.graph.nodes:
+            begins.append(self.emitted)
             if node.op == "placeholder":
                 ref = next(arguments)
                 if ref is None:
@@ -622,6 +627,7 @@ class _MethodWriter(Table):
                         unplaced.append(node.name)
                 env[node] = ref
             elif node.op == "output":
+                self.note_lives(graph.graph.nodes, begins, self.emitted)
                 self._report_unplaced(unplaced, node, path)
                 results = [env[r] if hasattr(r, "op") else r for r in pytree.tree_leaves(node.args[0])]
                 return results, node, made

@@ -11,6 +11,7 @@ from hazard.frontends.fx_specs import (
     UNPLANNED,
     Contents,
     Origins,
+    field,
     is_planned,
     is_spec,
     placement_of,
@@ -132,6 +133,7 @@ class Table:
         self.spec_of: dict[int, Any] = {}
         self.defined: set[int] = set()  # entries that have a value
         self.sizes = SymbolicSizes()
+        self.lives: dict[int, tuple[int, int]] = {}
         self.growing: set[int] = set()  # ids of specs that the emitter makes dynamic, because rows are appended
 
     def entry(self, value: Value) -> Ref:
@@ -240,6 +242,23 @@ class Table:
         elif isinstance(entry, Scalar) and (expression := self.sizes.expression(value)) is not None:
             self._set(ref, replace(entry, size=expression))
 
+    def note_lives(self, nodes: Any, begins: Sequence[int], end: int) -> None:
+        """Keeps the live ranges that the planner took, which count the nodes of a graph, as emitted instructions.
+
+        ``begins`` holds the index of the instruction that comes next at each node, ``end`` that after the last.
+        """
+        ends = [*begins[1:], end]
+        for node in nodes:
+            specs = node.meta.get("spec")
+            # Even asking a view's spec for its class runs its checks.
+            for spec in (specs,) if is_spec(specs) or not isinstance(specs, list | tuple) else specs:
+                slot = self.slots.get(id(spec))
+                if slot is None or slot in self.lives:
+                    continue
+                first, last = field(spec, "lifetime", (None, None))
+                if isinstance(first, int) and isinstance(last, int) and last < len(begins):
+                    self.lives[slot] = (begins[first], max(begins[last], ends[last] - 1))
+
     def _set(self, ref: Ref, value: Value) -> None:
         if ref.index >= _EXTRA:
             assert isinstance(value, Tensor)
@@ -266,6 +285,9 @@ class Table:
             value = values[slot]
             if shared is not None and id(shared[0]) in self.slots and isinstance(value, Tensor):
                 values[slot] = replace(value, base=self.slots[id(shared[0])], base_offset=shared[1])
+        for slot, life in self.lives.items():
+            if isinstance(value := values[slot], Tensor) and value.planned is not None:
+                values[slot] = replace(value, life=life)
         return tuple(values)
 
 
