@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import hashlib
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -183,10 +185,23 @@ def check(
     )
     asked = frozenset(r.code for r in rules) if select else frozenset()
     started = time.perf_counter()
-    path, digest, program = _program(source, name, config, signature)
-    report = check_program(program, path, digest, rules, effects, hosts, asked)
+    with _no_collection():
+        path, digest, program = _program(source, name, config, signature)
+        report = check_program(program, path, digest, rules, effects, hosts, asked)
     report.seconds = time.perf_counter() - started
     return Report([report])
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Puts garbage collection off: it would walk all that torch has loaded, and a check leaves little behind."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _program(source: Any, name: str | None, config: Any, signature: Any) -> tuple[str, str | None, Program]:

@@ -312,7 +312,7 @@ def holds_graphs(thing: Any) -> bool:
 def program_of(thing: Any, *, config: Any = None, signature: Any = None) -> Program:
     """The program of whatever ExecuTorch's users have at hand.
 
-    * an ``ExecutorchProgramManager``: its graphs, compared with the bytes that were emitted from them; where these
+    * an ``ExecutorchProgramManager``: its graphs, compared with what was emitted from them; where these
       differ, the methods' doubts say so;
     * an ``EdgeProgramManager``, which is planned in a copy with ``config`` (an ``ExecutorchBackendConfig``); also as a
       pair with its configuration;
@@ -326,7 +326,7 @@ def program_of(thing: Any, *, config: Any = None, signature: Any = None) -> Prog
         thing, config = thing
     if _is(thing, "ExecutorchProgramManager"):
         signatures = signature if signature is None or isinstance(signature, Mapping) else {"forward": signature}
-        return _compared(from_manager(thing, signatures), bytes(thing.buffer))
+        return _compared(from_manager(thing, signatures), thing.executorch_program)
     if _is(thing, "EdgeProgramManager"):
         return plan_edge(thing, config)
     if _is(thing, "ExportedProgram") or _is(thing, "GraphModule"):
@@ -345,10 +345,8 @@ def _exported(module: Any, inputs: tuple[Any, ...]) -> Any:
     return to_edge(torch.export.export(module.eval(), inputs))
 
 
-def _compared(graphs: Program, emitted: bytes) -> Program:
-    from hazard.frontends import load_bytes
-
-    found = list(differences(graphs, load_bytes(emitted, "<emitted>")))
+def _compared(graphs: Program, emitted: Any) -> Program:
+    found = list(differences(graphs, emitted))
     if not found:
         # The file shows that the graphs were understood, whatever release wrote it.
         settled = set(release_doubts())

@@ -77,8 +77,7 @@ class Tensor:
     ``slot`` is the index of the slot in the emitted program where that differs from this value's own index, which
     happens in programs made from graphs: two graph values may share one slot there. ``base`` is the value whose storage
     the planner was asked to share with this one, from byte ``base_offset`` of it on; only graphs know it.
-    ``lost_value``: the model's own initial value is not all zero bits, and the program does not hold it. ``life`` is
-    what the planner took for the live range: the first and the last emitted instruction. The analysis never uses it.
+    ``lost_value``: the model's own initial value is not all zero bits, and the program does not hold it.
     """
 
     dtype: str
@@ -94,7 +93,6 @@ class Tensor:
     base: int | None = None
     base_offset: int = 0
     lost_value: bool = False
-    life: tuple[int, int] | None = None
 
     @property
     def itemsize(self) -> int:
@@ -272,6 +270,8 @@ class Method:
     ``symbols`` gives the range of each size symbol of the export, both ends included. ``doubts`` say what the front end
     could not find out; with any of them no verdict can be "proved". ``obstacles`` are parts that no program can hold.
     ``changes`` says of operators which of their arguments they change, by their schemas; only graphs know these.
+    ``lives`` is what the planner took for live ranges, as (slot, first, last instruction of the emitted program); the
+    analysis never uses it.
     """
 
     name: str
@@ -286,6 +286,7 @@ class Method:
     doubts: tuple[str, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
     changes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    lives: tuple[tuple[int, int, int], ...] = ()
 
     def instructions(self) -> Iterator[tuple[int, int, Instruction]]:
         """(chain, index within the chain, instruction), in the order of execution without jumps."""

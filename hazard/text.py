@@ -12,6 +12,7 @@ begins a comment:
       doubt "why no verdict can be proved"
       obstacle unplanned "what" "name"       # what no program can hold, and the values concerned
       changes my::append.out 0               # by its schema the operator changes its first argument
+      life %0 0..3                           # instructions between which the planner took %0 to be needed
       arena 1 : 64                           # id : bytes, then a device such as cuda:0 for other than host memory
       delegate 0 XnnpackBackend
       %0 = tensor f32[2,3] @ 1+16            # planned: arena 1, offset 16
@@ -89,6 +90,8 @@ def _method_lines(method: Method) -> Iterator[str]:
         yield " ".join([f"  obstacle {obstacle.kind}", *map(_quote, (obstacle.what, *obstacle.names))])
     for operator, positions in method.changes:
         yield " ".join([f"  changes {_operator(operator)}", *map(str, positions)])
+    for slot, first, last in method.lives:
+        yield f"  life %{slot} {first}..{last}"
     for arena, details in sorted(method.arenas.items()):
         yield f"  arena {arena} : {details.size}{f' {details.device}' if details.device else ''}"
     for i, delegate in enumerate(method.delegates):
@@ -147,8 +150,6 @@ def _print_tensor(t: Tensor) -> str:
         parts.append(f"base %{t.base}+{t.base_offset}")
     if t.lost_value:
         parts.append("lost-value")
-    if t.life is not None:
-        parts.append(f"life {t.life[0]}..{t.life[1]}")
     return " ".join(parts)
 
 
@@ -280,6 +281,7 @@ class _Builder:
         self.doubts: list[str] = []
         self.obstacles: list[Obstacle] = []
         self.changes: list[tuple[str, tuple[int, ...]]] = []
+        self.lives: list[tuple[int, int, int]] = []
 
     def read(self, line: str) -> None:
         if self.chains and not line.startswith("chain"):
@@ -321,6 +323,11 @@ class _Builder:
         elif word == "changes":
             operator, *positions = _TOKEN.findall(rest)
             self.changes.append((_unword(operator), tuple(map(int, positions))))
+        elif word == "life":
+            match = re.fullmatch(r"(%\d+)\s+(\d+)\.\.(\d+)", rest)
+            if not match:
+                raise _LineError("expected `life %N FIRST..LAST`")
+            self.lives.append((_slot(match[1]), int(match[2]), int(match[3])))
         elif word == "delegate":
             number, _, backend = rest.partition(" ")
             if int(number) != len(self.delegates):
@@ -345,7 +352,7 @@ class _Builder:
         chain.append(_parse_instruction(line))
 
     def finish(self) -> Method:
-        mentioned = [*self.values, *self.inputs, *self.outputs]
+        mentioned = [*self.values, *self.inputs, *self.outputs, *(slot for slot, _, _ in self.lives)]
         for chain in self.chains:
             for instruction in chain:
                 mentioned.extend(_slots_of(instruction))
@@ -359,7 +366,7 @@ class _Builder:
         method = Method(
             self.name, values, self.inputs, self.outputs, tuple(map(tuple, self.chains)), self.arenas,
             tuple(self.delegates), self.meaning, tuple(self.symbols), tuple(self.doubts), tuple(self.obstacles),
-            tuple(self.changes),
+            tuple(self.changes), tuple(self.lives),
         )  # fmt: skip
         _check(method)
         return method
@@ -461,7 +468,7 @@ def _parse_tensor(text: str) -> Tensor:
     placement: Placement = Unplanned()
     dynamism = Dynamism.STATIC
     initial, fqn, name, slot, extent, layout = None, None, None, None, None, None
-    base, base_offset, lost_value, life = None, 0, False, None
+    base, base_offset, lost_value = None, 0, False
     for token in tokens:
         match token:
             case "@":
@@ -490,19 +497,13 @@ def _parse_tensor(text: str) -> Tensor:
                 slot = int(next(tokens, ""))
             case "lost-value":
                 lost_value = True
-            case "life":
-                span = re.fullmatch(r"(\d+)\.\.(\d+)", next(tokens, ""))
-                if not span:
-                    raise _LineError("expected `life FIRST..LAST`")
-                life = (int(span[1]), int(span[2]))
             case "base":
                 number, _, bytes_in = next(tokens, "").partition("+")
                 base, base_offset = _slot(number), int(bytes_in)
             case _:
                 raise _LineError(f"unknown word `{token}` in a tensor")
     return Tensor(
-        match[1], sizes, placement, dynamism, initial, fqn, layout, extent, name, slot, base, base_offset, lost_value,
-        life,
+        match[1], sizes, placement, dynamism, initial, fqn, layout, extent, name, slot, base, base_offset, lost_value
     )
 
 

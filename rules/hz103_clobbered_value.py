@@ -51,7 +51,6 @@ versions). Re-plan with the live range that the finding names; `hazard fix` does
 
 from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Conflict, Kind
-from hazard.program import Tensor
 from hazard.rule import Rule, Story, site_word, value_word
 
 
@@ -74,10 +73,10 @@ def tell(conflict: Conflict, analysis: MethodAnalysis) -> Story:
 def _planned(conflict: Conflict, analysis: MethodAnalysis) -> str:
     """Where the planner took the tensor to be needed no more, if that is too early and the graph tells."""
     slot, origin = conflict.use.slot, conflict.use.origin
-    value = analysis.method.values[analysis.method.emitted_slot(slot)] if slot is not None else None
-    if not isinstance(value, Tensor) or value.life is None:
+    owner = analysis.method.emitted_slot(slot) if slot is not None else None
+    last = next((end for s, _, end in analysis.method.lives if s == owner), None)
+    if last is None:
         return ""
-    last = value.life[1]
     if origin is not None and origin.index is not None and origin.index <= last:
         return ""
     return f": the planner ends its live range at instruction {last} of the emitted program"

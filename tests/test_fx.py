@@ -140,6 +140,7 @@ def test_case(case: cases.Case) -> None:
     emitted = load_bytes(bytes(found.manager.buffer))
     assert list(differences(by_edge, emitted)) == []
     assert list(differences(by_plan, emitted)) == []
+    assert list(differences(by_edge, found.manager.executorch_program)) == []
     if case.reproducible:
         path = case.program(RELEASE)
         assert path is not None

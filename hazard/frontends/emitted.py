@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 from hazard.program import (
+    ITEM_BYTES,
     Alias,
+    Arena,
+    Constant,
     DelegateCall,
+    Dynamism,
     Free,
     Instruction,
     JumpFalse,
     Kernel,
     Method,
     Move,
+    NumberList,
+    Placement,
+    Planned,
     Program,
     Scalar,
     Tensor,
     TensorList,
+    Unplanned,
     Value,
 )
 
@@ -32,9 +41,7 @@ def emitted_form(method: Method) -> Method:
     for value in method.values:
         if isinstance(value, Tensor):
             if value.slot is None:
-                values.append(
-                    replace(value, name=None, extent=None, base=None, base_offset=0, lost_value=False, life=None)
-                )
+                values.append(replace(value, name=None, extent=None, base=None, base_offset=0, lost_value=False))
         elif isinstance(value, TensorList):
             values.append(TensorList(tuple(slot(i) if i >= 0 else i for i in value.items), value.optional))
         elif isinstance(value, Scalar):
@@ -82,42 +89,125 @@ def _emitted_chain(chain: tuple[Instruction, ...], slot: Callable[[int], int]) -
     return tuple(result)
 
 
-def differences(graphs: Program, file: Program) -> Iterator[str]:
-    """What a program made from graphs has otherwise than the file that was emitted from them; one sentence each.
+def differences(graphs: Program, emitted: Program | Any) -> Iterator[str]:
+    """What a program made from graphs has otherwise than what was emitted from them; one sentence each.
 
-    Names, sources and lines are not compared: a file has none of them unless it was asked to.
+    ``emitted`` is a program read from a file, or the ``Program`` of ``executorch.exir.schema`` that a manager holds; to
+    serialise that only to read it again would copy all weights. Names, sources and lines are not compared: a file has
+    none of them unless it was asked to.
     """
     known = {m.name: m for m in graphs.methods}
-    for method in file.methods:
-        if method.name not in known:
-            if not any(method.chains):
-                continue  # it only returns constants, which the emitter adds for training, too
-            yield f"the file has a method {method.name}, the graphs have not"
-            continue
-        yield from (f"{method.name}: {text}" for text in _method_differences(known[method.name], method))
+    if isinstance(emitted, Program):
+        methods = [(m.name, m) for m in emitted.methods]
+    else:
+        methods = [(plan.name, plan) for plan in emitted.execution_plan]
+    for name, method in methods:
+        if name not in known:
+            chains = method.chains if isinstance(method, Method) else [c.instructions for c in method.chains]
+            if any(chains):
+                yield f"the file has a method {name}, the graphs have not"
+            continue  # one that only returns constants is added for training, too
+        other = _FileMethod(method) if isinstance(method, Method) else _PlanMethod(method)
+        yield from (f"{name}: {text}" for text in _method_differences(known[name], other))
 
 
-def _method_differences(graph: Method, file: Method) -> Iterator[str]:
+class _FileMethod:
+    """A method of a file, as it is compared."""
+
+    def __init__(self, method: Method) -> None:
+        self.head = (method.inputs, method.outputs, method.arenas, method.delegates)
+        self.values: Sequence[Any] = method.values
+        self.chains = [_shapes(chain, int) for chain in method.chains]
+
+    @staticmethod
+    def is_same(ours: Value, theirs: Any, slot: Callable[[int], int]) -> bool:
+        return _same_value(ours, theirs, slot)
+
+
+class _PlanMethod:
+    """A method as the emitter holds it, in the classes of ``exir/schema.py``."""
+
+    def __init__(self, plan: Any) -> None:
+        devices = {d.buffer_idx: f"cuda:{d.device_index}" for d in plan.non_const_buffer_device or () if d.device_type}
+        sizes = plan.non_const_buffer_sizes
+        arenas = {i: Arena(size, devices.get(i)) for i, size in enumerate(sizes) if i}
+        self.head = (tuple(plan.inputs), tuple(plan.outputs), arenas, tuple(d.id for d in plan.delegates))
+        self.values: Sequence[Any] = plan.values
+        operators = [f"{o.name}.{o.overload}" if o.overload else o.name for o in plan.operators]
+        self.chains = [[_plan_shape(i.instr_args, operators) for i in c.instructions] for c in plan.chains]
+
+    @staticmethod
+    def is_same(ours: Value, theirs: Any, slot: Callable[[int], int]) -> bool:
+        value = theirs.val
+        kind = type(value).__name__
+        if isinstance(ours, Tensor):
+            return kind == "Tensor" and _same_tensor(ours, value)
+        if isinstance(ours, TensorList):
+            return kind in ("TensorList", "OptionalTensorList") and [
+                slot(i) if i >= 0 else i for i in ours.items
+            ] == list(value.items)
+        if isinstance(ours, NumberList):
+            return kind in ("IntList", "DoubleList", "BoolList") and list(ours.items) == list(value.items)
+        fields = {"Int": "int_val", "Bool": "bool_val", "Double": "double_val", "String": "string_val"}
+        return bool(ours.value == (getattr(value, fields[kind]) if kind in fields else None))
+
+
+def _same_tensor(ours: Tensor, theirs: Any) -> bool:
+    place, index, extra = theirs.allocation_info, theirs.data_buffer_idx, theirs.extra_tensor_info
+    external = extra is not None and int(extra.location) == 1
+    placement: Placement
+    if place is not None:
+        placement = Planned(place.memory_id, place.memory_offset_low | place.memory_offset_high << 32)
+        initial = 0 if external else index or None
+    else:
+        initial = None
+        placement = Constant(extra.fully_qualified_name) if external else Constant(index) if index else Unplanned()
+    order = tuple(theirs.dim_order)
+    return (
+        list(ours.sizes) == list(theirs.sizes)
+        and ours.placement == placement
+        and ours.initial == initial
+        and _DTYPES.index(ours.dtype) == int(theirs.scalar_type)
+        and _DYNAMISMS.index(ours.dynamism) == int(theirs.shape_dynamism)
+        and (order == ours.layout if ours.layout is not None else order == tuple(range(len(order))))
+    )
+
+
+#: By ExecuTorch's numbers.
+_DTYPES: Final = list(ITEM_BYTES)
+_DYNAMISMS: Final = [Dynamism.STATIC, Dynamism.BOUND, Dynamism.UNBOUND]
+
+
+def _plan_shape(call: Any, operators: Sequence[str]) -> tuple[object, ...]:
+    match type(call).__name__:
+        case "KernelCall":
+            return (operators[call.op_index], *call.args)
+        case "DelegateCall":
+            return ("delegate", call.delegate_index, *call.args)
+        case "MoveCall":
+            return ("move", call.move_from, call.move_to)
+        case "JumpFalseCall":
+            return ("jump-false", call.cond_value_index, call.destination_instruction)
+    return ("free", call.value_index)
+
+
+def _method_differences(graph: Method, other: _FileMethod | _PlanMethod) -> Iterator[str]:
     slot = graph.emitted_slot
-    for what, ours, theirs in (
-        ("inputs", graph.inputs, file.inputs),
-        ("outputs", tuple(map(slot, graph.outputs)), file.outputs),
-        ("arenas", graph.arenas, file.arenas),
-        ("delegates", graph.delegates, file.delegates),
-    ):
+    head = (graph.inputs, tuple(map(slot, graph.outputs)), graph.arenas, graph.delegates)
+    for what, ours, theirs in zip(("inputs", "outputs", "arenas", "delegates"), head, other.head, strict=True):
         if ours != theirs:
             yield f"{what} are {theirs} in the file and {ours} by the graph"
     entries = [v for v in graph.values if not (isinstance(v, Tensor) and v.slot is not None)]
-    if len(entries) != len(file.values):
-        yield f"{len(file.values)} values in the file and {len(entries)} by the graph"
-    for i, (a, b) in enumerate(zip(entries, file.values, strict=False)):
-        if not _same_value(a, b, slot):
+    if len(entries) != len(other.values):
+        yield f"{len(other.values)} values in the file and {len(entries)} by the graph"
+    for i, (a, b) in enumerate(zip(entries, other.values, strict=False)):
+        if not other.is_same(a, b, slot):
             yield f"value {i} is {b} in the file and {a} by the graph"
-    for chain, (code, written) in enumerate(zip(graph.chains, file.chains, strict=False)):
-        ours_here = _shapes(code, slot)
-        if len(ours_here) != len(written):
-            yield f"chain {chain} has {len(written)} instructions in the file and {len(ours_here)} by the graph"
-        for i, (x, y) in enumerate(zip(ours_here, _shapes(written, int), strict=False)):
+    for chain, (code, theirs) in enumerate(zip(graph.chains, other.chains, strict=False)):
+        ours = _shapes(code, slot)
+        if len(ours) != len(theirs):
+            yield f"chain {chain} has {len(theirs)} instructions in the file and {len(ours)} by the graph"
+        for i, (x, y) in enumerate(zip(ours, theirs, strict=False)):
             if x != y:
                 yield f"instruction {i} is {y} in the file and {x} by the graph"
 

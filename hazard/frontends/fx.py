@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from hazard.frontends.fx_specs import (
     UNPLANNED,
+    facts_of,
     field,
     is_planned,
     is_spec,
@@ -30,7 +31,7 @@ from hazard.frontends.fx_specs import (
 )
 from hazard.frontends.fx_state import final_states
 from hazard.frontends.fx_storage import storage_faults
-from hazard.frontends.fx_table import INTS, Jump, Label, Ref, Schema, Shared, Table, constant_value, has_bits
+from hazard.frontends.fx_table import EXTRA, INTS, Jump, Label, Ref, Schema, Shared, Table, constant_value, has_bits
 from hazard.program import (
     Alias,
     Arena,
@@ -128,7 +129,7 @@ def _constant_method(name: str, value: Any, shared: Shared) -> Method:
         from executorch.exir.tensor import TensorSpec
 
         spec = TensorSpec.from_tensor(leaf, const=True)
-        values.append(tensor_of(spec, name, Constant(shared.constants.number(leaf)), name=None, data=leaf))
+        values.append(tensor_of(facts_of(spec), name, Constant(shared.constants.number(leaf)), name=None, data=leaf))
     return Method(name, tuple(values), (), tuple(range(len(values))), ((),), {}, meaning="graph")
 
 
@@ -178,6 +179,15 @@ class _Operators:
         self.delegate = executorch_call_delegate
         self.is_symbolic: Callable[[Any], bool] = is_sym_op
         self.graph_module = torch.fx.GraphModule
+
+
+def _bound(value: Any, env: _Env) -> Any:
+    """An argument of a node with what its nodes stand for; torch's own `map_arg` takes longer than all the rest."""
+    if type(value).__name__ == "Node":
+        return env[value]
+    if isinstance(value, list | tuple):
+        return [_bound(v, env) for v in value]
+    return value
 
 
 class _Signature:
@@ -249,13 +259,16 @@ class _MethodWriter(Table):
             (*self.doubts, *release_doubts()),
             tuple(self.obstacles),
             tuple(sorted(self.changes.items())),
+            self.planned_lives(),
         )
 
     def _resolved(self, instruction: Instruction | Jump) -> Instruction:
         final = self.final
         match instruction:
             case Kernel(operator, args, origin):
-                return Kernel(operator, tuple(map(final, args)), origin)
+                return (
+                    instruction if max(args, default=0) < EXTRA else Kernel(operator, tuple(map(final, args)), origin)
+                )
             case Alias(source, target, origin):
                 return Alias(final(source), final(target), origin)
             case Jump(condition, label, origin):
@@ -355,7 +368,7 @@ class _MethodWriter(Table):
         # A buffer's new state may be the old state of another, which must be asked before that one is bound anew.
         sources = [self.alias(new, self._name(new), origin) if new in rebound else new for _, new in pairs]
         for (buffer, _), source in zip(pairs, sources, strict=True):
-            self.code.append(Alias(source.index, buffer.index, origin))
+            self.state_alias(source, buffer, origin)
 
     def _name(self, ref: Ref) -> str:
         value = self.value(ref)
@@ -368,8 +381,12 @@ class _MethodWriter(Table):
         if not isinstance(self.value(source), Tensor):
             return source
         ref = self.name_for(source, name)
-        self.code.append(Alias(source.index, ref.index, origin))
+        self.state_alias(source, ref, origin)
         return ref
+
+    def state_alias(self, source: Ref, target: Ref, origin: Origin) -> None:
+        """Appends an alias, which is no instruction of the emitted program."""
+        self.code.append(Alias(source.index, target.index, replace(origin, index=None)))
 
     def emit(self, instruction: Instruction | Jump) -> None:
         """Appends an instruction that is emitted; its origin is to come from `here`."""
@@ -384,6 +401,8 @@ class _MethodWriter(Table):
     def here(self, origin: Origin) -> Origin:
         """The origin of the next instruction that is emitted."""
         o = origin
+        if o.index == self.emitted:
+            return o
         return Origin(o.node, o.path, o.file, o.line, o.source, o.function, self.emitted)
 
     def place(self, label: Label) -> None:
@@ -417,14 +436,13 @@ class _MethodWriter(Table):
         return ref
 
     def _call(self, node: Any, env: _Env, module: Any, path: str) -> Any:
-        from torch.fx.node import map_arg
-
         ops, target = self.operators, node.target
-        args = map_arg(node.args, env.__getitem__)
-        kwargs = map_arg(node.kwargs, env.__getitem__)
-        origin = self.shared.origins.of(node, path)
+        args = _bound(node.args, env)
+        kwargs = {name: _bound(value, env) for name, value in node.kwargs.items()}
         if target is python_operator.getitem:
             return args[0][args[1]]
+        # Nearly always the node becomes the next instruction.
+        origin = self.shared.origins.of(node, path, self.emitted)
         if target is ops.view:
             return self._view(node, args, origin)
         if target is ops.free:
@@ -465,7 +483,7 @@ class _MethodWriter(Table):
             ref = self.spec_entry(spec, node.name)
             if not fresh:
                 return self.alias(base, node.name, origin)
-            self.code.append(Alias(base.index, ref.index, origin))
+            self.state_alias(base, ref, origin)
             self.defined.add(ref.index)
             return ref
         sizes = self.constant(args[1], INTS)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import re
-from typing import Any, Final
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 from hazard.program import (
     Dynamism,
@@ -32,6 +33,8 @@ _DTYPES: Final = {
     "float8_e4m3fnuz": "f8e4m3fnuz", "uint16": "u16", "uint32": "u32", "uint64": "u64",
 }  # fmt: skip
 
+_CONTIGUOUS: Final = [tuple(range(rank)) for rank in range(65)]
+
 _DYNAMISMS: Final = (Dynamism.STATIC, Dynamism.BOUND, Dynamism.UNBOUND)
 
 
@@ -49,7 +52,8 @@ def is_spec(value: object) -> bool:
 
 def field(spec: Any, name: str, default: Any = None) -> Any:
     """An attribute of a spec; of a view's spec without the checks that fail after emission."""
-    if type(spec).__name__ != "_ViewSpec":
+    kind = type(spec)
+    if kind.__name__ != "_ViewSpec":
         return getattr(spec, name, default)
     if name in object.__getattribute__(spec, "_self_fields"):
         return object.__getattribute__(spec, name)
@@ -77,6 +81,7 @@ def is_planned(spec: Any) -> bool:
     return field(spec, "mem_id") is not None and field(spec, "mem_offset") is not None
 
 
+@cache
 def dtype_name(dtype: object) -> str:
     """The short name of a ``torch.dtype``. Raises InputError for one that no program can hold."""
     name = str(dtype).removeprefix("torch.")
@@ -85,20 +90,43 @@ def dtype_name(dtype: object) -> str:
     return _DTYPES[name]
 
 
-def placement_of(spec: Any, what: str) -> Placement:
+class Facts(NamedTuple):
+    """What of a spec goes into a tensor object, read in one go."""
+
+    mem_id: Any
+    mem_offset: Any
+    shape: Any
+    dim_order: Any
+    scalar_type: Any
+    shape_dynamism: Any
+
+
+def facts_of(spec: Any) -> Facts:
+    """The facts of a spec, of a view's spec as well."""
+    if type(spec).__name__ == "_ViewSpec":
+        return Facts(*(field(spec, name) for name in Facts._fields))
+    return Facts(
+        spec.mem_id, spec.mem_offset, spec.shape, spec.dim_order, spec.scalar_type, spec.shape_dynamism
+    )  # fmt: skip
+
+
+def placement_of(facts: Facts, what: str) -> Placement:
     """The bytes that the plan gives to a spec. Raises InputError when they are not numbers."""
-    if not is_planned(spec):
+    arena, offset = facts.mem_id, facts.mem_offset
+    if arena is None or offset is None:
         return UNPLANNED
-    arena, offset = field(spec, "mem_id"), field(spec, "mem_offset")
     try:
         return Planned(int(arena), int(offset))
     except Exception:
         raise InputError(f"{what}: planned at {arena}+{offset}, which is not a number of bytes") from None
 
 
-def sizes_of(spec: Any, what: str) -> tuple[int, ...]:
+def _sizes_of(shape: Any, what: str) -> tuple[int, ...]:
     """The sizes of a spec, upper bounds where they are symbols. Raises InputError where there is no bound."""
-    return tuple(_bound(s, what) for s in field(spec, "shape"))
+    for size in shape:
+        if type(size) is not int:
+            return tuple(_bound(s, what) for s in shape)
+    return tuple(shape)
 
 
 def _bound(size: Any, what: str) -> int:
@@ -113,7 +141,7 @@ def _bound(size: Any, what: str) -> int:
 
 
 def tensor_of(
-    spec: Any,
+    facts: Facts,
     what: str,
     placement: Placement,
     *,
@@ -127,21 +155,25 @@ def tensor_of(
     ``what`` names it in messages; ``data`` is the real tensor of a constant or buffer, whose layout the emitter takes.
     """
     if data is None:
-        order = tuple(int(d) for d in field(spec, "dim_order"))
+        order = tuple(map(int, facts.dim_order))
     else:
         stride = (data if _is_dense(data) else data.contiguous()).stride()
         # Equal strides keep their order, as in executorch's `dim_order_from_stride`.
         order = tuple(sorted(range(len(stride)), key=stride.__getitem__, reverse=True))
     return Tensor(
-        dtype_name(field(spec, "scalar_type")),
-        sizes_of(spec, what),
+        dtype_name(facts.scalar_type),
+        _sizes_of(facts.shape, what),
         placement,
-        _DYNAMISMS[int(field(spec, "shape_dynamism"))],
+        _DYNAMISMS[int(facts.shape_dynamism)],
         initial,
         fqn,
-        None if order == tuple(range(len(order))) else order,
+        None if order == _CONTIGUOUS[len(order)] else order,
         name=name,
     )
+
+
+#: Bytes that are compared at a time.
+_PIECE: Final = 1 << 20
 
 
 class Contents:
@@ -201,12 +233,15 @@ def _is_dense(tensor: Any) -> bool:
 
 
 def _same_bytes(a: Any, b: Any) -> bool:
-    if a.data_ptr() == b.data_ptr():
+    first, second, nbytes = a.data_ptr(), b.data_ptr(), a.nbytes()
+    if first == second:
         return True
-    import torch
-
-    first, second = (torch.empty(0, dtype=torch.uint8).set_(s) for s in (a, b))
-    return bool(torch.equal(first, second))
+    # In pieces: a weight may be large. (`torch.equal` would set all threads of torch going.)
+    return all(
+        ctypes.string_at(first + at, min(_PIECE, nbytes - at))
+        == ctypes.string_at(second + at, min(_PIECE, nbytes - at))
+        for at in range(0, nbytes, _PIECE)
+    )
 
 
 _FRAME: Final = re.compile(r'^\s*File "([^"]+)", line (\d+), in (.+?)\s*$')

@@ -11,8 +11,7 @@ from hazard.frontends.fx_specs import (
     UNPLANNED,
     Contents,
     Origins,
-    field,
-    is_planned,
+    facts_of,
     is_spec,
     placement_of,
     storage_base,
@@ -35,7 +34,7 @@ from hazard.program import (
 )
 
 #: Indices of names that have no entry in the emitted table, until the length of that table is known.
-_EXTRA: Final = 1 << 40
+EXTRA: Final = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +141,13 @@ class Table:
         return Ref(len(self.values) - 1)
 
     def value(self, ref: Ref) -> Value:
-        return self.extra[ref.index - _EXTRA] if ref.index >= _EXTRA else self.values[ref.index]
+        return self.extra[ref.index - EXTRA] if ref.index >= EXTRA else self.values[ref.index]
 
     def slot(self, ref: Ref) -> int:
         """The entry of the emitted table behind a name."""
-        if ref.index < _EXTRA:
+        if ref.index < EXTRA:
             return ref.index
-        slot = self.extra[ref.index - _EXTRA].slot
+        slot = self.extra[ref.index - EXTRA].slot
         assert slot is not None
         return slot
 
@@ -162,7 +161,7 @@ class Table:
                 lost_value=False,
             )
         )  # fmt: skip
-        return Ref(_EXTRA + len(self.extra) - 1)
+        return Ref(EXTRA + len(self.extra) - 1)
 
     def spec_entry(self, spec: Any, name: str) -> Ref:
         """The entry of a spec: the one it has, or a new one. ``name`` is the node's."""
@@ -186,9 +185,10 @@ class Table:
         what = f"{self.method}: {name}"
         if not is_spec(spec):
             raise InputError(f"{what} has no tensor spec but {type(spec).__name__}: was the graph planned?")
-        placement: Placement = placement_of(spec, what)
+        facts = facts_of(spec)
+        placement: Placement = placement_of(facts, what)
         initial = None
-        if const and is_planned(spec):
+        if const and placement is not UNPLANNED:
             initial = 0 if external else self.shared.initial.number(data)
         elif const:
             placement = Constant(fqn if external and fqn else self.shared.constants.number(data))
@@ -196,7 +196,7 @@ class Table:
             # A view's spec takes everything but the sizes from its base.
             initial = root.initial
             placement = root.placement if root.is_constant else placement
-        tensor = tensor_of(spec, what, placement, name=name, fqn=fqn, initial=initial, data=data)
+        tensor = tensor_of(facts, what, placement, name=name, fqn=fqn, initial=initial, data=data)
         return replace(tensor, dynamism=Dynamism.BOUND) if id(spec) in self.growing else tensor
 
     def root(self, spec: Any) -> Tensor | None:
@@ -253,16 +253,16 @@ class Table:
             # Even asking a view's spec for its class runs its checks.
             for spec in (specs,) if is_spec(specs) or not isinstance(specs, list | tuple) else specs:
                 slot = self.slots.get(id(spec))
-                if slot is None or slot in self.lives:
+                if slot is None or slot in self.lives or view_base(spec) is not None or spec.mem_offset is None:
                     continue
-                first, last = field(spec, "lifetime", (None, None))
+                first, last = spec.lifetime
                 if isinstance(first, int) and isinstance(last, int) and last < len(begins):
                     self.lives[slot] = (begins[first], max(begins[last], ends[last] - 1))
 
     def _set(self, ref: Ref, value: Value) -> None:
-        if ref.index >= _EXTRA:
+        if ref.index >= EXTRA:
             assert isinstance(value, Tensor)
-            self.extra[ref.index - _EXTRA] = value
+            self.extra[ref.index - EXTRA] = value
         else:
             self.values[ref.index] = value
 
@@ -274,21 +274,24 @@ class Table:
 
     def final(self, index: int) -> int:
         """The index of an entry or name in the finished table."""
-        return index - _EXTRA + len(self.values) if index >= _EXTRA else index
+        return index - EXTRA + len(self.values) if index >= EXTRA else index
 
     def finished(self) -> tuple[Value, ...]:
         """All entries of the emitted table, then all names."""
         values: list[Value] = [_mapped(v, self.final) for v in self.values]
         values.extend(self.extra)
         for slot, spec in self.spec_of.items():
+            if view_base(spec) is not None:
+                continue  # it would answer for its base
             shared = storage_base(spec)
             value = values[slot]
             if shared is not None and id(shared[0]) in self.slots and isinstance(value, Tensor):
                 values[slot] = replace(value, base=self.slots[id(shared[0])], base_offset=shared[1])
-        for slot, life in self.lives.items():
-            if isinstance(value := values[slot], Tensor) and value.planned is not None:
-                values[slot] = replace(value, life=life)
         return tuple(values)
+
+    def planned_lives(self) -> tuple[tuple[int, int, int], ...]:
+        """The live ranges that `note_lives` has kept, in the order of the table."""
+        return tuple((slot, *self.lives[slot]) for slot in sorted(self.lives))
 
 
 class _Ints:
