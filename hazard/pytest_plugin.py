@@ -15,7 +15,7 @@ import json
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import pytest
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: The module whose class turns graphs into programs.
 WATCHED: Final = "executorch.exir.program._program"
 PROPERTY: Final = "hazard"
+#: What an exception has that was raised because of a program.
+_OURS: Final = "_hazard"
 _MARKER_WORDS: Final = ("select", "ignore", "reason", "fail_on")
 _FAIL_ON: Final = ("error", "warning", "note", "never")
 
@@ -104,10 +106,18 @@ def hazard_check(request: pytest.FixtureRequest) -> Callable[..., Report]:
         gate = {key: options.pop(key) for key in ("fail_on", "fail_on_unknown", "fail_on_assumption") if key in options}
         report = session.judge(item, program, options.pop("name", None) or session.label(item), **options)
         if not session.passed(report, item, **gate):
-            pytest.fail(session.text(report), pytrace=False)
+            refuse(session.text(report))
         return report
 
     return check
+
+
+def refuse(text: str) -> NoReturn:
+    """Fails a test because of its programs."""
+    __tracebackhide__ = True
+    failure = pytest.fail.Exception(text, pytrace=False)
+    setattr(failure, _OURS, True)
+    raise failure
 
 
 class Session:
@@ -287,14 +297,14 @@ class Session:
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         result = yield
         if self.pending and (text := self.settle(item)):
-            pytest.fail(text, pytrace=False)
+            refuse(text)
         return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
         result = yield
         if self.pending and (text := self.settle(item)):
-            pytest.fail(text, pytrace=False)
+            refuse(text)
         return result
 
     @pytest.hookimpl(wrapper=True)
@@ -306,8 +316,12 @@ class Session:
             if text := self.settle(item):
                 item.add_report_section(call.when, "hazard", text)
         report = yield
-        if report.failed and call.excinfo is not None and _is_hazard_error(call.excinfo.value):
-            report.longrepr = self.text(call.excinfo.value.report)  # type: ignore[attr-defined]
+        if report.failed and call.excinfo is not None:
+            error = call.excinfo.value
+            if _is_hazard_error(error):
+                report.longrepr = self.text(error.report)  # type: ignore[attr-defined]
+            if (_is_hazard_error(error) or hasattr(error, _OURS)) and not self.wants_captured():
+                report.sections = [s for s in report.sections if not s[0].startswith("Captured ")]
         if call.when == "teardown":
             self.current = None
         return report
@@ -315,7 +329,39 @@ class Session:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         # Of all reports of a test the last has all properties; with xdist they arrive from the workers in the same way.
         if report.when == "teardown":
-            self.results.extend(json.loads(str(value)) for name, value in report.user_properties if name == PROPERTY)
+            found = [json.loads(str(value)) for name, value in report.user_properties if name == PROPERTY]
+            self.results.extend(found)
+            if (junit := self.strict_junit()) is not None:
+                for result in found:
+                    junit.add_global_property(PROPERTY, json.dumps({"test": report.nodeid, **result}))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self) -> None:
+        junit = self.strict_junit()
+        if junit is None:
+            return
+        reporter_of = junit.node_reporter
+
+        def node_reporter(report: Any) -> Any:
+            reporter = reporter_of(report)
+            if "add_property" not in vars(reporter):
+                add = reporter.add_property
+                reporter.add_property = lambda name, value: None if name == PROPERTY else add(name, value)
+            return reporter
+
+        junit.node_reporter = node_reporter
+
+    def strict_junit(self) -> Any:
+        """The writer of a JUnit report that is to fit the schema, which has properties for suites but not for tests."""
+        for plugin in self.config.pluginmanager.get_plugins():
+            if hasattr(plugin, "add_global_property") and hasattr(plugin, "node_reporter"):
+                return plugin if getattr(plugin, "family", "") == "xunit2" else None
+        return None
+
+    def wants_captured(self) -> bool:
+        """Whether the user asked for captured output. Else it is left out beside a finding: the log of an export is
+        long and says nothing of it."""
+        return any(str(arg).startswith("--show-capture") for arg in self.config.invocation_params.args)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self.results or hasattr(self.config, "workerinput"):
@@ -373,7 +419,7 @@ class ProgramItem(pytest.Item):
             path = path.relative_to(Path.cwd())
         report = session.judge(self, str(path), str(path))
         if not session.passed(report, self):
-            pytest.fail(session.text(report), pytrace=False)
+            refuse(session.text(report))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if type(excinfo.value).__name__ == "InputError":

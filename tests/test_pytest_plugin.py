@@ -235,15 +235,40 @@ def test_fixture_and_function(project: pytest.Pytester) -> None:
     assert "hazard_check(SEED)" not in output  # no source line of a traceback
     assert "HazardError" not in output
     root = ElementTree.parse(project.path / "junit.xml").getroot()
-    told = {
-        case.get("name"): [json.loads(p.get("value", "")) for p in case.iter("property") if p.get("name") == "hazard"]
-        for case in root.iter("testcase")
-    }
-    assert [r["verdict"] for r in told["test_clean"]] == ["proved"]
-    assert [f["code"] for r in told["test_hazard"] for f in r["findings"]] == ["HZ101", "HZ101"]
-    assert told["test_function"] == []
+    results = [json.loads(p.get("value", "")) for p in root.iter("property") if p.get("name") == "hazard"]
+    told = {result["test"].partition("::")[2]: result for result in results}
+    assert told["test_clean"]["verdict"] == "proved"
+    assert [f["code"] for f in told["test_hazard"]["findings"]] == ["HZ101", "HZ101"]
+    assert "test_function" not in told
     failure = next(root.iter("failure"))
     assert (failure.text or "").startswith("error[HZ101]")
+
+
+NOISY = f"""
+    import logging
+    import pytest
+
+    def test_program(hazard_check):
+        logging.getLogger("torch").warning("a long log")
+        print("a long print")
+        hazard_check({str(SEED)!r})
+
+    def test_other():
+        logging.getLogger("torch").warning("a log of its own")
+        assert False
+"""
+
+
+def test_what_was_captured_does_not_bury_a_finding(project: pytest.Pytester) -> None:
+    project.makepyfile(test_it=NOISY)
+    output = run(project).stdout.str()
+    assert "error[HZ101]" in output
+    assert "a long log" not in output
+    assert "a long print" not in output
+    assert "a log of its own" in output
+    asked = run(project, "--show-capture=all").stdout.str()
+    assert "a long log" in asked
+    assert "a long print" in asked
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,17 @@ import hazard
 from hazard.report import Options
 from hazard.report.json import finding_object
 from hazard.report.places import Location, location
-from hazard.report.story import Step, Story, tell
+from hazard.report.story import Step, Story, plural, tell
 from hazard.report.terminal import clean
-from hazard.rule import Finding, Rule, all_rules
+from hazard.rule import SEVERITIES, Finding, Rule, all_rules
 
 if TYPE_CHECKING:
     from hazard.api import ProgramReport, Report
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _TEXT_LIMIT: Final = 1024
+#: GitHub refuses a run with more results.
+_RESULTS: Final = 25_000
 _PROBLEM: Final = {"error": "error", "warning": "warning", "note": "recommendation"}
 
 
@@ -51,11 +53,15 @@ def as_object(report: Report, options: Options) -> dict[str, Any]:
                     entry["justification"] = clean(suppressed.reason)
                 result["suppressions"] = [entry]
             results.append(result)
+    notifications = [{"level": "error", "message": {"text": clean(message)}} for message in options.errors]
+    notifications += [{"level": "warning", "message": {"text": clean(message)}} for message in options.warnings]
+    if (excess := len(results) - _RESULTS) > 0:
+        results.sort(key=lambda r: ("suppressions" in r, -SEVERITIES.index(r["level"])))
+        del results[_RESULTS:]
+        notifications.append({"level": "warning", "message": {"text": f"{plural(excess, 'result')} left out"}})
     invocation: dict[str, Any] = {"executionSuccessful": not options.errors}
-    if options.errors:
-        invocation["toolExecutionNotifications"] = [
-            {"level": "error", "message": {"text": clean(message)}} for message in options.errors
-        ]
+    if notifications:
+        invocation["toolExecutionNotifications"] = notifications
     run = {
         "tool": {
             "driver": {
@@ -154,11 +160,12 @@ def _message(f: Finding, story: Story) -> str:
 
 def _location(step: Step | None, f: Finding, p: ProgramReport) -> dict[str, Any]:
     at = location(step.place if step else None, p.path)
+    file = {"uri": _uri(at), "uriBaseId": "%SRCROOT%"} if at.inside else {"uri": _uri(at)}
     parts = [f.method]
     if step is not None:
         parts += [step.gutter, step.place.operator] if step.gutter else [step.place.operator]
     result: dict[str, Any] = {
-        "physicalLocation": {"artifactLocation": {"uri": _uri(at)}, "region": _region(at)},
+        "physicalLocation": {"artifactLocation": file, "region": _region(at)},
         "logicalLocations": [
             {"name": clean(parts[-1]), "fullyQualifiedName": clean("/".join(parts)), "kind": "function"}
         ],
@@ -176,4 +183,4 @@ def _region(at: Location) -> dict[str, int]:
 
 def _uri(at: Location) -> str:
     path = quote(at.path.encode("utf-8", "surrogateescape"))
-    return path if at.inside else f"file://{path}" if path.startswith("/") else path
+    return path if at.inside else f"file://{path}"
