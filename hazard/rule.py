@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.util
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from hazard.analysis.check import MethodAnalysis
@@ -160,12 +163,28 @@ def documented(module_docs: str | None, rule: Rule) -> Rule:
     return Rule(**{name: getattr(rule, name) for name in Rule.__slots__ if name != "docs"}, docs=docs)
 
 
+def _package() -> ModuleType:
+    """The package `hazard.rules`."""
+    try:
+        return importlib.import_module("hazard.rules")
+    except ModuleNotFoundError:
+        # In a checkout that Python finds before what is installed, the rules lie beside this package.
+        folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "rules")
+        spec = importlib.util.spec_from_file_location(
+            "hazard.rules", os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+        )
+        if spec is None or spec.loader is None or not os.path.isfile(os.path.join(folder, "__init__.py")):
+            raise
+        package = sys.modules["hazard.rules"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(package)
+        return package
+
+
 @cache
 def rule_files() -> dict[str, str]:
     """Module names of the shipped rules by code, from the folder's listing; nothing is imported but the package."""
-    package = importlib.import_module("hazard.rules")
     found = {}
-    for folder in package.__path__:
+    for folder in _package().__path__:
         for entry in sorted(os.listdir(folder)):
             if match := re.fullmatch(r"(hz\d{3})_\w+\.py", entry):
                 found[match[1].upper()] = entry[:-3]

@@ -456,3 +456,16 @@ def test_help_tells_exit_codes_and_examples(run: Run) -> None:
 
 def test_version(run: Run) -> None:
     assert run("--version") == (0, f"hazard {hazard.__version__}\n", "")
+
+
+def test_a_checkout_that_python_finds_first_has_its_rules() -> None:
+    """What `python` and `python -m` import where the source lies, beside an installation that is not editable."""
+    code = (
+        "import sys; sys.meta_path = [f for f in sys.meta_path if 'editable' not in repr(f).lower()];"
+        f"sys.path.insert(0, {str(ROOT)!r}); import hazard;"
+        "print(hazard.__file__); print(hazard.check(sys.argv[1]).findings[0].code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(SEED)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.stdout.split() == [str(ROOT / "hazard" / "__init__.py"), "HZ101"], done.stderr
