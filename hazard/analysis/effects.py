@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from hazard.analysis import operators
 from hazard.program import (
@@ -108,21 +109,20 @@ def _tensors(method: Method, args: tuple[int, ...]) -> list[int]:
 
 
 def _kernel(method: Method, operator: str, args: tuple[int, ...], declaration: Declaration | None) -> Effect:
-    name, space = operators.base_name(operator), operators.namespace(operator)
+    traits = _traits(operator)
+    name, known, pure = traits.name, traits.known, traits.pure
     values = method.values
-    if space == "executorch_prim":
+    if traits.primitive:
         return _primitive(method, name, args)
     if not args:
         return NOTHING
     if declaration is not None:
         return _declared(method, args, declaration)
-    known = space in operators.FUNCTIONAL_NAMESPACES or operator in operators.CUSTOM_UPDATES
-    pure = known and name not in operators.NONDETERMINISTIC
     last = values[args[-1]]
     if isinstance(last, Scalar):
         # The result is a number (`_local_scalar_dense`, `sym_size`): nothing is written to memory.
         tensors = _tensors(method, args[:-1])
-        by_shape = name in operators.SHAPE_READERS
+        by_shape = traits.by_shape
         return Effect(
             reads=() if by_shape else _unique(tensors),
             shapes=_unique(tensors) if by_shape else (),
@@ -131,19 +131,17 @@ def _kernel(method: Method, operator: str, args: tuple[int, ...], declaration: D
             known=known,
             pure=pure,
         )
-    if name.endswith("_") and not name.startswith("__") and isinstance(values[args[0]], Tensor):
+    if traits.in_place and isinstance(values[args[0]], Tensor):
         return _in_place(method, name, args, known)
-    outs = _unique(_tensors(method, args[-1:]))
+    outs = (args[-1],) if isinstance(last, Tensor) else _unique(_tensors(method, args[-1:]))
     if not outs:
         operands = _unique(_tensors(method, args))
         return Effect(reads=operands, may_writes=() if known else operands, known=known, pure=False)
     results = _result_positions(method, args, outs)
     operands_list = [s for i, a in enumerate(args[:-1]) if i not in results for s in method.tensors_of(a)]
-    updates = [
-        args[i] for i in operators.CUSTOM_UPDATES.get(operator, ()) if i < len(args) and method.is_tensor(args[i])
-    ]
+    updates = [args[i] for i in traits.updates if i < len(args) and method.is_tensor(args[i])]
     shapes: list[int] = []
-    if name in operators.SHAPE_READERS and 0 not in results:
+    if traits.by_shape and 0 not in results:
         shapes = list(method.tensors_of(args[0]))
         rest = list(enumerate(args[:-1]))[1:]
         operands_list = [s for i, a in rest if i not in results for s in method.tensors_of(a)]
@@ -154,11 +152,45 @@ def _kernel(method: Method, operator: str, args: tuple[int, ...], declaration: D
         writes=outs,
         updates=_unique(updates),
         may_writes=() if known else operands,
+        undefined=traits.undefined,
+        elementwise=traits.elementwise,
+        known=known,
+        partial=traits.partial,
+        pure=pure and not updates,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Traits:
+    """What the name of an operator says."""
+
+    name: str
+    primitive: bool
+    known: bool
+    pure: bool
+    in_place: bool
+    by_shape: bool
+    undefined: bool
+    elementwise: bool
+    partial: bool
+    updates: tuple[int, ...]
+
+
+@cache
+def _traits(operator: str) -> _Traits:
+    name, space = operators.base_name(operator), operators.namespace(operator)
+    known = space in operators.FUNCTIONAL_NAMESPACES or operator in operators.CUSTOM_UPDATES
+    return _Traits(
+        name,
+        primitive=space == "executorch_prim",
+        known=known,
+        pure=known and name not in operators.NONDETERMINISTIC,
+        in_place=name.endswith("_") and not name.startswith("__"),
+        by_shape=name in operators.SHAPE_READERS,
         undefined=known and name in operators.UNDEFINED,
         elementwise=known and name in operators.ELEMENTWISE,
-        known=known,
         partial=known and name in _PARTIAL,
-        pure=pure and not updates,
+        updates=operators.CUSTOM_UPDATES.get(operator, ()),
     )
 
 
@@ -171,6 +203,8 @@ def _result_positions(method: Method, args: tuple[int, ...], outs: tuple[int, ..
         if slots and missing.issuperset(slots):
             places.add(i)
             missing.difference_update(slots)
+            if not missing:
+                break
     return places
 
 

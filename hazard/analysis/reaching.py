@@ -108,20 +108,22 @@ class Reaching:
         uses = list(effect.reads)
         kills: list[int] = []
         moved = self.roles.moved
-        match step:
-            case Move(source, target) | Alias(source, target):
-                uses.append(source)
-                kills.append(target)
-            case JumpFalse(condition, _):
-                uses.append(condition)
-            case Kernel(_, args):
-                written = set(effect.scalars)
-                for a in args:
-                    value = self.method.values[a]
-                    if isinstance(value, NumberList) and value.kind == "ints":
-                        uses.extend(int(i) for i in value.items if 0 <= i < len(self.method.values))
-                    elif not isinstance(value, Tensor) and (a not in written or a in args[:-1]):
-                        uses.append(a)
+        tracked = self._is_tracked
+        if isinstance(step, Kernel):
+            values, written = self.method.values, effect.scalars
+            for a in step.args:
+                value = values[a]
+                if isinstance(value, Tensor):
+                    continue
+                if isinstance(value, NumberList) and value.kind == "ints":
+                    uses.extend(int(i) for i in value.items if 0 <= i < len(values))
+                elif tracked[a] and (a not in written or a in step.args[:-1]):
+                    uses.append(a)
+        elif isinstance(step, Move | Alias):
+            uses.append(step.source)
+            kills.append(step.target)
+        elif isinstance(step, JumpFalse):
+            uses.append(step.condition)
         if effect.points:
             kills.append(effect.points[0])
             uses.append(effect.points[1])
@@ -131,13 +133,15 @@ class Reaching:
                 value = self.method.values[slot]
                 if isinstance(value, Tensor) and value.dynamism is Dynamism.STATIC:
                     kills.extend(self._views_at.get(self.regions.region(slot), ()))
-        for slot in (*effect.updates, *effect.appends, *effect.may_writes, *effect.frees):
-            if slot in moved:
-                uses.append(slot)
+        if moved:
+            uses.extend(
+                s for s in (*effect.updates, *effect.appends, *effect.may_writes, *effect.frees) if s in moved
+            )
         kills.extend(effect.scalars)
         kills.extend(self.roles.adopters.get(position, ()))
-        tracked = self._is_tracked
-        return tuple(s for s in dict.fromkeys(uses) if tracked[s]), tuple(s for s in dict.fromkeys(kills) if tracked[s])
+        return tuple([s for s in dict.fromkeys(uses) if tracked[s]]), tuple(
+            [s for s in dict.fromkeys(kills) if tracked[s]]
+        )
 
     def _liveness(self) -> None:
         flow = self.flow
@@ -152,7 +156,7 @@ class Reaching:
             use: set[int] = set()
             kill: set[int] = set()
             for position in range(block.start, block.end):
-                use.update(s for s in self._uses[position] if s not in kill)
+                use.update([s for s in self._uses[position] if s not in kill])
                 kill.update(self._kills[position])
             exposed[b], killed[b] = use, kill
             self.live_in[b] = set(use)
@@ -167,14 +171,13 @@ class Reaching:
                     changed = True
         for b in flow.order:
             live = self._live_out(b)
-            block = flow.blocks[b]
+            block, views = flow.blocks[b], self.roles.views
             for position in range(block.end - 1, block.start - 1, -1):
                 uses, kills = self._uses[position], self._kills[position]
-                views = self.roles.views
-                dead = tuple(s for s in (*uses, *kills) if s not in live)
+                dead = [s for s in (*uses, *kills) if s not in live]
                 if dead:
                     # Views of the bytes that are written here are not entered into the state unless they are live.
-                    self._dies[position] = tuple(s for s in dead if s not in views or s in uses)
+                    self._dies[position] = tuple([s for s in dead if s not in views or s in uses])
                 if views and (shown := [s for s in kills if s in views and s in live]):
                     self._shown[position] = shown
                 live.difference_update(kills)

@@ -197,11 +197,12 @@ def _method_differences(graph: Method, other: _FileMethod | _PlanMethod) -> Iter
     for what, ours, theirs in zip(("inputs", "outputs", "arenas", "delegates"), head, other.head, strict=True):
         if ours != theirs:
             yield f"{what} are {theirs} in the file and {ours} by the graph"
-    entries = [v for v in graph.values if not (isinstance(v, Tensor) and v.slot is not None)]
+    entries = [v for v in graph.values if type(v) is not Tensor or v.slot is None]
     if len(entries) != len(other.values):
         yield f"{len(other.values)} values in the file and {len(entries)} by the graph"
+    is_same = other.is_same
     for i, (a, b) in enumerate(zip(entries, other.values, strict=False)):
-        if not other.is_same(a, b, slot):
+        if not is_same(a, b, slot):
             yield f"value {i} is {b} in the file and {a} by the graph"
     for chain, (code, theirs) in enumerate(zip(graph.chains, other.chains, strict=False)):
         ours = _shapes(code, slot)

@@ -178,16 +178,23 @@ class _Operators:
         self.alloc, self.view, self.free = memory.alloc, memory.view, memory.free
         self.delegate = executorch_call_delegate
         self.is_symbolic: Callable[[Any], bool] = is_sym_op
-        self.graph_module = torch.fx.GraphModule
+        self.graph_module, self.node = torch.fx.GraphModule, torch.fx.Node
 
 
-def _bound(value: Any, env: _Env) -> Any:
-    """An argument of a node with what its nodes stand for; torch's own `map_arg` takes longer than all the rest."""
-    if type(value).__name__ == "Node":
-        return env[value]
-    if isinstance(value, list | tuple):
-        return [_bound(v, env) for v in value]
-    return value
+_PLAIN: Final = (int, float, bool, str, type(None))
+
+
+def _bound(values: Iterable[Any], env: _Env, node: type) -> list[Any]:
+    """Arguments with what their nodes stand for; torch's own `map_arg` takes longer than all the rest."""
+    result = []
+    for value in values:
+        kind = type(value)
+        if kind is node:
+            value = env[value]
+        elif kind not in _PLAIN and isinstance(value, list | tuple):
+            value = _bound(value, env, node)
+        result.append(value)
+    return result
 
 
 class _Signature:
@@ -239,7 +246,7 @@ class _MethodWriter(Table):
                 self._node(node, env, self.module, path)
         if end is None:
             raise InputError(f"{self.name}: the graph has no output")
-        self.note_lives(graph.nodes, begins, self.emitted)
+        self.note_lives(begins, self.emitted, 0)
         self.obstacles.extend(storage_faults(self.module, path, self.shared.origins))
         self._finish(end, env)
         return self._method()
@@ -437,8 +444,8 @@ class _MethodWriter(Table):
 
     def _call(self, node: Any, env: _Env, module: Any, path: str) -> Any:
         ops, target = self.operators, node.target
-        args = _bound(node.args, env)
-        kwargs = {name: _bound(value, env) for name, value in node.kwargs.items()}
+        args = _bound(node.args, env, ops.node)
+        kwargs = dict(zip(node.kwargs, _bound(node.kwargs.values(), env, ops.node), strict=True))
         if target is python_operator.getitem:
             return args[0][args[1]]
         # Nearly always the node becomes the next instruction.
@@ -631,6 +638,7 @@ class _MethodWriter(Table):
         arguments = iter(bound)
         unplaced: list[str] = []
         begins: list[int] = []
+        first_spec = len(self.spec_of)
         for node in graph.graph.nodes:
             begins.append(self.emitted)
             if node.op == "placeholder":
@@ -645,7 +653,7 @@ class _MethodWriter(Table):
                         unplaced.append(node.name)
                 env[node] = ref
             elif node.op == "output":
-                self.note_lives(graph.graph.nodes, begins, self.emitted)
+                self.note_lives(begins, self.emitted, first_spec)
                 self._report_unplaced(unplaced, node, path)
                 results = [env[r] if hasattr(r, "op") else r for r in pytree.tree_leaves(node.args[0])]
                 return results, node, made

@@ -67,6 +67,9 @@ def view_base(spec: Any) -> Any | None:
 
 def storage_base(spec: Any) -> tuple[Any, int] | None:
     """(spec, offset in bytes) of the storage that this one was asked to share, under its names in 1.5 and in 1.4."""
+    if type(spec).__name__ != "_ViewSpec" and hasattr(spec, "storage_base"):
+        base = spec.storage_base  # `inplace_base` is only another name for it here
+        return None if base is None else (base, int(spec.storage_base_offset or 0))
     base = field(spec, "storage_base")
     if base is not None:
         return base, int(field(spec, "storage_base_offset", 0) or 0)
@@ -104,7 +107,9 @@ class Facts(NamedTuple):
 def facts_of(spec: Any) -> Facts:
     """The facts of a spec, of a view's spec as well."""
     if type(spec).__name__ == "_ViewSpec":
-        return Facts(*(field(spec, name) for name in Facts._fields))
+        own, base = object.__getattribute__(spec, "_self_fields"), facts_of(object.__getattribute__(spec, "_base"))
+        names = zip(Facts._fields, base, strict=True)
+        return Facts(*[object.__getattribute__(spec, name) if name in own else b for name, b in names])
     return Facts(
         spec.mem_id, spec.mem_offset, spec.shape, spec.dim_order, spec.scalar_type, spec.shape_dynamism
     )  # fmt: skip

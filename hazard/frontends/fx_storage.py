@@ -55,6 +55,8 @@ def _graph_faults(graph: Any, *, failed: bool, in_branch: bool) -> Iterator[tupl
     for node in graph.nodes:
         if getattr(node.target, "__name__", None) == "alloc":
             continue  # it has the spec of the call that it allocates for, which is what the model knows
+        if not failed and not _shares(node):
+            continue
         for what in _node_faults(node, seen):
             yield node, what
         base = _asked_base(node) if failed else None
@@ -62,6 +64,15 @@ def _graph_faults(graph: Any, *, failed: bool, in_branch: bool) -> Iterator[tupl
             yield node, f"{node.name} shares the storage of {base.name}, which is a view: the planner gives it none"
         elif base is not None and in_branch and base.op == "placeholder":
             yield node, f"{node.name} shares the storage of {base.name}, which belongs to the caller of the branch"
+
+
+def _shares(node: Any) -> bool:
+    """Whether a node asks to share storage, or has a spec that does."""
+    meta = node.meta
+    if _INDEX in meta or _OFFSET in meta:
+        return True
+    spec = meta.get("spec")
+    return is_spec(spec) and storage_base(spec) is not None
 
 
 def _asked_base(node: Any) -> Any | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 from hazard.frontends.fx_sizes import SymbolicSizes
@@ -223,7 +225,7 @@ class Table:
             slots = [i.index if isinstance(i, Ref) else -1 for i in items]
             return TensorList(tuple(slots), optional)
         if kind == "ints":
-            return NumberList("ints", tuple(self.constant(i).index for i in items))
+            return NumberList("ints", tuple([self.constant(i).index for i in items]))
         return NumberList(kind, tuple(items))
 
     def note_sizes(self, ref: Any, value: Any) -> None:
@@ -242,22 +244,20 @@ class Table:
         elif isinstance(entry, Scalar) and (expression := self.sizes.expression(value)) is not None:
             self._set(ref, replace(entry, size=expression))
 
-    def note_lives(self, nodes: Any, begins: Sequence[int], end: int) -> None:
+    def note_lives(self, begins: Sequence[int], end: int, first_spec: int) -> None:
         """Keeps the live ranges that the planner took, which count the nodes of a graph, as emitted instructions.
 
-        ``begins`` holds the index of the instruction that comes next at each node, ``end`` that after the last.
+        ``begins`` holds the index of the instruction that comes next at each node, ``end`` that after the last. Specs
+        before ``first_spec`` belong to other graphs, and so do those of the graphs inside, which have been noted.
         """
         ends = [*begins[1:], end]
-        for node in nodes:
-            specs = node.meta.get("spec")
+        for slot, spec in islice(self.spec_of.items(), first_spec, None):
             # Even asking a view's spec for its class runs its checks.
-            for spec in (specs,) if is_spec(specs) or not isinstance(specs, list | tuple) else specs:
-                slot = self.slots.get(id(spec))
-                if slot is None or slot in self.lives or view_base(spec) is not None or spec.mem_offset is None:
-                    continue
-                first, last = spec.lifetime
-                if isinstance(first, int) and isinstance(last, int) and last < len(begins):
-                    self.lives[slot] = (begins[first], max(begins[last], ends[last] - 1))
+            if slot in self.lives or view_base(spec) is not None or spec.mem_offset is None:
+                continue
+            first, last = spec.lifetime
+            if isinstance(first, int) and isinstance(last, int) and last < len(begins):
+                self.lives[slot] = (begins[first], max(begins[last], ends[last] - 1))
 
     def _set(self, ref: Ref, value: Value) -> None:
         if ref.index >= EXTRA:
@@ -291,7 +291,7 @@ class Table:
 
     def planned_lives(self) -> tuple[tuple[int, int, int], ...]:
         """The live ranges that `note_lives` has kept, in the order of the table."""
-        return tuple((slot, *self.lives[slot]) for slot in sorted(self.lives))
+        return tuple([(slot, *self.lives[slot]) for slot in sorted(self.lives)])
 
 
 class _Ints:
@@ -310,10 +310,18 @@ def has_bits(data: Any) -> bool:
     return bool(data.detach().contiguous().view(-1).view(torch.uint8).any())
 
 
+@lru_cache
+def _whole_number(value: int) -> Scalar:
+    """The same few sizes and dimensions make up most of a table."""
+    return Scalar("int", value)
+
+
 def constant_value(value: Any) -> Value:
     """The entry for a Python value that is no list. Raises InputError for what no program can hold."""
     if value is None:
         return NULL
+    if type(value) is int:
+        return _whole_number(value)
     if isinstance(value, bool):
         return Scalar("bool", value)
     if isinstance(value, int):
