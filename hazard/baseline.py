@@ -56,6 +56,8 @@ def read_baseline(path: str) -> list[Entry]:
     try:
         with open(path, encoding="utf-8") as file:
             content = json.load(file)
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no baseline yet; `hazard baseline write` makes it") from None
     except OSError as e:
         raise InputError(f"{path}: cannot be read: {e.strerror or e}") from None
     except ValueError as e:

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -157,6 +157,8 @@ class _Reader:
         self.base = os.path.dirname(path)
 
     def settings(self) -> Settings:
+        if "tool" in self.table and os.path.basename(self.path) != "pyproject.toml":
+            raise self._fail("the keys stand at the top of this file, without `tool.hazard`")
         self._known(self.table, _KEYS, self.where)
         words: dict[str, Any] = {key: self._words(key) for key in _LISTS}
         if words["plugins"]:
@@ -164,6 +166,7 @@ class _Reader:
 
             for name in words["plugins"]:
                 load_plugin(name)
+        self._choices(words)
         flags: dict[str, Any] = {key.replace("-", "_"): self._flag(key) for key in _FLAGS}
         return Settings(
             path=self.path,
@@ -197,6 +200,19 @@ class _Reader:
         if not isinstance(words, list) or not all(isinstance(w, str) for w in words):
             raise self._fail(f"`{key}` must be a list of texts")
         return tuple(words)
+
+    def _choices(self, words: Mapping[str, Sequence[str] | None]) -> None:
+        """Raises InputError for rules and hosts that there are not: with the file, which what uses them cannot name."""
+        from hazard.api import chosen_rules
+        from hazard.hosts import choose_hosts
+
+        try:
+            for key in ("select", "ignore"):
+                if words[key]:
+                    chosen_rules(words[key], None)
+            choose_hosts(words["host"])
+        except InputError as e:
+            raise self._fail(str(e)) from None
 
     def _flag(self, key: str) -> bool | None:
         value = self.table.get(key)

@@ -150,7 +150,7 @@ def test_faulty_baselines_are_named(
 
 def test_a_missing_baseline_is_an_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["baseline", "check", "a"]) == 2
-    assert "hazard-baseline.json: cannot be read" in capsys.readouterr().err
+    assert "hazard-baseline.json: there is no baseline yet; `hazard baseline write` makes it" in capsys.readouterr().err
     with pytest.raises(InputError):
         read_baseline("gone.json")
 

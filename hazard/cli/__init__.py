@@ -6,6 +6,7 @@ itself, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -40,9 +41,14 @@ def _run(arguments: list[str]) -> int:
         return code if isinstance(code, int) else CLEAN
     except click.Abort:
         return _interrupted()
-    except click.ClickException as e:
+    except click.exceptions.NoArgsIsHelpError as e:
         e.show()
         return UNUSABLE
+    except click.ClickException as e:
+        said = e.format_message().rstrip(".")
+        said = said[:1].lower() + said[1:]
+        context = getattr(e, "ctx", None)
+        return unusable(f"{said} (`{context.command_path if context else 'hazard'} --help` shows what there is)")
 
 
 def _guarded(command: object) -> int:
@@ -52,7 +58,7 @@ def _guarded(command: object) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         code: int = command()  # type: ignore[operator]
-        sys.stdout.flush()
+        emit("")
         return code
     except InputError as e:
         return unusable(e)
@@ -61,6 +67,11 @@ def _guarded(command: object) -> int:
     except BrokenPipeError:
         _close_quietly()
         return CLEAN
+    except OSError as e:
+        if e.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return _fault(e)
+        _close_quietly()
+        return unusable(f"the output cannot be written: {e.strerror}")
     except Exception as e:
         return _fault(e)
 
@@ -72,12 +83,18 @@ def unusable(error: InputError | str) -> int:
 
 
 def emit(text: str) -> None:
-    """Writes to the standard output. A reader that has seen enough (``| head``) does not change the exit code."""
+    """Writes to the standard output. A reader that has seen enough (``| head``) does not change the exit code.
+
+    Raises InputError when it cannot be written.
+    """
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         _close_quietly()
+    except OSError as e:
+        _close_quietly()
+        raise InputError(f"the standard output cannot be written: {e.strerror or e}") from None
 
 
 def _close_quietly() -> None:

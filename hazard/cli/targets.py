@@ -61,6 +61,8 @@ def load(target: str) -> tuple[Any, str]:
         if load_target is None:
             raise InputError(f"{target}: graphs made by Python code cannot be checked by this version")
         return load_target(target), target
+    if target.endswith(".py") and os.path.isfile(target):
+        raise InputError(f"{target}: Python code; name the function in it that makes the program, {target}:FUNCTION")
     return target, target
 
 
