@@ -61,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SESSION] = session
     config.pluginmanager.register(session, "hazard-session")
     if session.active:
+        session.validate()
         session.watch()
 
 
@@ -170,6 +171,31 @@ class Session:
             return []
         return [m.kwargs[name] for m in item.iter_markers("hazard") if m.kwargs.get(name)]
 
+    def validate(self) -> None:
+        """Raises UsageError for settings that no program could be checked with: a misspelt rule must not turn every
+        program into one that was not checked."""
+        from hazard.program import InputError
+
+        try:
+            self.fail_on(None)
+            select, ignore = self.words("select"), self.words("ignore")
+            if select or ignore:
+                from hazard.api import chosen_rules
+
+                chosen_rules(select, ignore)
+            if path := self.baseline():
+                from hazard.baseline import read_baseline
+
+                read_baseline(path)
+        except InputError as e:
+            raise pytest.UsageError(f"hazard: {e}") from None
+
+    def baseline(self) -> str | None:
+        """The path of the file of known findings."""
+        given = self.config.getoption("hazard_baseline") or self.config.getini("hazard_baseline")
+        path = given or self.settings.baseline
+        return str(self.config.rootpath / path) if path else None
+
     # --- checking -----------------------------------------------------------------------------------------------------
 
     def label(self, item: pytest.Item | None) -> str:
@@ -201,13 +227,9 @@ class Session:
                     codes = [r.code for r in chosen_rules(ignored, None)]
                     for checked in report.programs:
                         suppress(checked, codes, "marker", mark.kwargs.get("reason"))
-        baseline = (
-            self.config.getoption("hazard_baseline") or self.config.getini("hazard_baseline") or settings.baseline
-        )
-        if baseline:
+        if path := self.baseline():
             from hazard.baseline import apply_baseline, read_baseline
 
-            path = str(self.config.rootpath / baseline)
             apply_baseline(report, path, read_baseline(path))
         if item is not None:
             item.user_properties.append((PROPERTY, json.dumps(_summary(report))))

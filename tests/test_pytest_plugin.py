@@ -369,3 +369,24 @@ def test_real_export_is_told_by_its_source_lines(pytester: pytest.Pytester) -> N
             "checked 1 program: 0 proved, 1 hazard",
         ]
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--hazard-select=HZ1o1",), "hazard: unknown rule `HZ1o1`; did you mean `HZ101`?"),
+        (("--hazard-baseline=gone.json",), "gone.json: there is no baseline yet"),
+        (("-o", "hazard_fail_on=eror"), "hazard_fail_on is one of error, warning, note, never, not 'eror'"),
+        ((), "hazard.toml: unknown key `fail-onn`; did you mean `fail-on`?"),
+    ],
+)
+def test_settings_that_nothing_could_be_checked_with_are_usage_errors(
+    project: pytest.Pytester, arguments: tuple[str, ...], said: str
+) -> None:
+    project.makepyfile(test_it=PRODUCERS)
+    if not arguments:
+        (project.path / "hazard.toml").write_text("fail-onn = 'error'\n")
+    result = run(project, "--hazard", "-k", "test_clean", *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert said in result.stderr.str()
+    assert "Traceback" not in result.stderr.str()
