@@ -13,7 +13,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -338,6 +338,46 @@ def program_of(thing: Any, *, config: Any = None, signature: Any = None) -> Prog
     raise InputError(f"a {type(thing).__name__} holds no program")
 
 
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """``data`` is a program file and ``program`` what its graphs say.
+
+    ``model`` is what they were made of, as `hazard.confirm.reference.reference_of` takes it: a module with its example
+    inputs, the programs of an ``EdgeProgramManager`` or of an etrecord; None where only the lowered program is left.
+    """
+
+    data: bytes
+    program: Program
+    model: Any = None
+
+
+def lowered(thing: Any, *, config: Any = None, signature: Any = None) -> Lowered:
+    """What runs of what `program_of` takes. Raises InputError as that does; errors of ExecuTorch come through."""
+    model: Any = None
+    if isinstance(thing, tuple) and len(thing) == 2 and _is(thing[0], "EdgeProgramManager"):
+        thing, config = thing
+    if isinstance(thing, tuple) and len(thing) == 2 and _is(thing[0], "Module") and isinstance(thing[1], tuple):
+        model, thing = thing, _exported(*thing)
+    if _is(thing, "EdgeProgramManager"):
+        from executorch.exir import ExecutorchBackendConfig
+
+        model = model or {name: thing.exported_program(name) for name in thing.methods}
+        signature = edge_signatures(thing)
+        config = _copied_config(config if config is not None else ExecutorchBackendConfig())
+        thing = _copied(thing).to_executorch(config)
+    if _is(thing, "ExecutorchProgramManager"):
+        model = model or getattr(getattr(thing, "_etrecord", None), "edge_dialect_program", None)
+        return Lowered(bytes(thing.buffer), program_of(thing, signature=signature), model)
+    if _is(thing, "ExportedProgram"):
+        from executorch.exir.program._program import ExecutorchProgramManager
+
+        graphs = program_of(thing, signature=signature)
+        # Emitting takes results off the graph's output.
+        return Lowered(bytes(ExecutorchProgramManager({"forward": _copied_export(thing)}).buffer), graphs, model)
+    program_of(thing, config=config, signature=signature)
+    raise InputError(f"a {type(thing).__name__} cannot be made a program file that runs")
+
+
 def _exported(module: Any, inputs: tuple[Any, ...]) -> Any:
     import torch
     from executorch.exir import to_edge
@@ -357,8 +397,8 @@ def _compared(graphs: Program, emitted: Any) -> Program:
     return Program(tuple(replace(m, doubts=(*m.doubts, doubt)) for m in graphs.methods))
 
 
-def load_target(target: str) -> Any:
-    """What a factory makes that is named ``package.module:factory`` or ``file.py:factory``, for `hazard.check`.
+def make_target(target: str) -> Any:
+    """What a factory makes that is named ``package.module:factory`` or ``file.py:factory``.
 
     Raises InputError when there is no such factory, or when it fails: then with its own traceback.
     """
@@ -367,15 +407,32 @@ def load_target(target: str) -> Any:
         factory = _import(place)
         for part in name.split("."):
             factory = getattr(factory, part)
-        made = factory() if callable(factory) and not _is(factory, "Module") else factory
+        return factory() if callable(factory) and not _is(factory, "Module") else factory
     except Exception as error:
         raise InputError(f"{target}: {_own_traceback(error)}") from error
+
+
+def load_target(target: str) -> Any:
+    """What the factory of `make_target` makes, for `hazard.check`. Raises InputError as that does."""
+    made = make_target(target)
     if isinstance(made, str | bytes | os.PathLike | Program):
         return made
+    return _of_made(program_of, made, target)
+
+
+def lower_target(target: str) -> Any:
+    """What the factory of `make_target` makes, for `hazard.confirm`. Raises InputError as that does."""
+    made = make_target(target)
+    if isinstance(made, str | bytes | os.PathLike):
+        return made
+    return _of_made(lowered, made, target)
+
+
+def _of_made(use: Callable[[Any], Any], made: Any, target: str) -> Any:
     if not holds_graphs(made):
         raise InputError(f"{target}: it returned a {type(made).__name__}, which holds no program")
     try:
-        return program_of(made)
+        return use(made)
     except InputError as error:
         raise InputError(f"{target}: {error}") from None
     except Exception as error:
@@ -418,10 +475,14 @@ def _own_traceback(error: Exception) -> str:
 
 __all__ = [
     "CheckedPlanning",
+    "Lowered",
     "edge_signatures",
     "from_manager",
     "holds_graphs",
     "load_target",
+    "lower_target",
+    "lowered",
+    "make_target",
     "plan_edge",
     "program_of",
 ]

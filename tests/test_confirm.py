@@ -6,15 +6,18 @@ import itertools
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 import hazard
+from corpus import runner
 from corpus.cases import Case
 from hazard.cli import main
 from hazard.confirm.inputs import Generator, load_inputs, thresholds
 from hazard.confirm.judge import confirm
+from hazard.confirm.reference import close, reference_of
 from hazard.confirm.session import run
 from hazard.confirm.twin import make_twin
 from hazard.frontends import load
@@ -42,8 +45,6 @@ def outcomes(name: str, **options: object) -> list[tuple[str, str]]:
      "h01_inplace_result_lifetime", "h09_stateful_plus_big_stateless_method"],
 )  # fmt: skip
 def test_twin_matches_eager_where_the_program_does_not(name: str) -> None:
-    from corpus import runner
-
     data = program(name).read_bytes()
     report = hazard.check(data)
     twin = make_twin(data, [m.analysis for m in report.programs[0].methods])
@@ -88,7 +89,7 @@ def test_the_seed_program_is_confirmed_with_inputs_that_show_it() -> None:
     for e in result.evidence:
         assert e.difference is not None
         got = run(path.read_bytes(), e.calls)[-1].values[e.difference.output]  # type: ignore[index]
-        expected = run(result.reference, e.calls)[-1].values[e.difference.output]  # type: ignore[index]
+        expected = run(result.twin, e.calls)[-1].values[e.difference.output]  # type: ignore[index]
         assert torch.equal(got, e.difference.got)
         assert torch.equal(expected, e.difference.expected)
         assert not torch.equal(got, expected)
@@ -196,7 +197,7 @@ def test_large_programs_lie_beside_their_script(tmp_path: Path, monkeypatch: pyt
     path = program("c01_two_sibling_both_out")
     result = confirm(str(path), budget=5.0)
     target = str(tmp_path / "shown.py")
-    written = reproducer.write_reproducer(target, result.confirmed[0], result.data, result.reference, path.name)
+    written = reproducer.write_reproducer(target, result.confirmed[0], result.data, result.twin, path.name)
     assert [Path(w).name for w in written] == ["shown.py", "shown-program.pte", "shown-twin.pte"]
     assert (tmp_path / "shown-program.pte").read_bytes() == path.read_bytes()
     ran = subprocess.run([sys.executable, target], capture_output=True, text=True, check=True)
@@ -228,3 +229,170 @@ def test_command_refuses_text_which_no_runtime_loads(tmp_path: Path, capsys: pyt
     assert main(["dump", str(program("c05_nested_true")), "-o", str(tmp_path / "text.hir")]) == 0
     assert main(["confirm", str(tmp_path / "text.hir")]) == 2
     assert "only program files can be run" in capsys.readouterr().err
+
+
+# --- beside eager
+
+
+def edge(name: str) -> tuple[Any, Any]:
+    """The edge program of a case, with its configuration."""
+    return runner.lower(runner.load_build(name)())
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("c14e_two_buffers_swap", "HZ301"),
+        ("c14k_top_to_copy_of_buffer_returned", "HZ303"),
+        ("f41b_map_body_view_of_operand", "HZ201"),
+        ("c16_reinplace_default_view_used_later", "HZ404"),
+        ("c16g_reinplace_view_of_constant", "HZ703"),
+        ("seed_two_conds", "HZ101"),
+    ],
+)
+def test_with_the_graph_eager_confirms_what_a_twin_shares(name: str, code: str) -> None:
+    result = confirm(edge(name), budget=5.0)
+    assert result.graph
+    assert {(e.finding.code, e.outcome) for e in result.evidence} == {(code, "confirmed")}
+    assert not result.missed
+    for e in result.evidence:
+        assert e.difference is not None
+        last = e.difference.call - 1
+        got = run(result.data, e.calls)[last].values
+        assert torch.equal(got[e.difference.output], e.difference.got)  # type: ignore[index]
+        assert not torch.equal(e.difference.got, e.difference.expected)
+        assert any(torch.equal(v, e.difference.expected) for v in e.eager[last].values)
+
+
+def test_a_right_graph_stays_without_evidence() -> None:
+    result = confirm(edge("c05_nested_true"), budget=5.0)
+    assert result.eager
+    assert not result.evidence
+    assert not result.missed
+
+
+def test_a_program_file_beside_its_module_shows_what_the_file_hides() -> None:
+    module = runner.load_build("c14e_two_buffers_swap")().module
+    result = confirm(str(program("c14e_two_buffers_swap")), reference=module, budget=5.0)
+    assert not result.evidence
+    (missed,) = result.missed
+    assert not missed.of_bytes
+    assert not torch.equal(missed.difference.got, missed.difference.expected)
+
+
+def test_what_kernels_round_is_no_difference() -> None:
+    for dtype, step in ((torch.float32, 1e-5), (torch.float16, 1e-3), (torch.bfloat16, 1e-2)):
+        value = torch.tensor([0.0, 100.0, torch.nan], dtype=dtype)
+        assert close(value + step * 100, value)
+        assert not close(value + 20, value)
+    assert not close(torch.tensor([1]), torch.tensor([2]))
+
+
+class _TwoMethods(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x)
+        return self.total.clone()
+
+
+def test_a_reference_keeps_state_between_calls_and_begins_anew_each_time() -> None:
+    module, ones = _TwoMethods(), torch.ones(2)
+    exported = torch.export.export(module, (ones,))
+    for model in (module, exported, {"forward": (module, (ones,))}):
+        reference = reference_of(model)
+        for _ in range(2):
+            first, second = reference.run([("forward", [ones]), ("forward", [ones])])
+            assert torch.equal(first.values[0], ones)
+            assert torch.equal(second.values[0], 2 * ones)
+    assert torch.equal(module.total, torch.zeros(2))  # type: ignore[arg-type]
+
+
+def test_modules_share_state_as_they_do_in_python() -> None:
+    module, ones = _TwoMethods(), torch.ones(2)
+    reference = reference_of({"a": module, "b": module})
+    _, second = reference.run([("a", [ones]), ("b", [ones])])
+    assert torch.equal(second.values[0], 2 * ones)
+
+
+def test_what_is_no_model_is_refused() -> None:
+    manager = edge("c05_nested_true")[0].to_executorch()
+    with pytest.raises(InputError, match="give the model itself"):
+        reference_of(manager)
+    with pytest.raises(InputError, match="a list is no reference"):
+        reference_of([1])
+
+
+def factories(folder: Path) -> Path:
+    path = folder / "made.py"
+    path.write_text(
+        """
+import os
+import signal
+import time
+
+import torch
+from corpus import runner
+
+experiment = runner.load_build("c14e_two_buffers_swap")()
+
+def edge():
+    return runner.lower(experiment)
+
+def module():
+    return experiment.module
+
+def dies():
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+class Stuck(torch.nn.Module):
+    def forward(self, x):
+        if not torch.compiler.is_exporting():
+            time.sleep(600)
+        return x + 1
+
+def stuck():
+    return Stuck(), (torch.ones(2),)
+"""
+    )
+    return path
+
+
+def test_command_takes_a_factory_and_its_reproducer_runs_as_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--reproducers", str(tmp_path), "--color", "never", "--budget", "5"]
+    assert main(["confirm", f"{factories(tmp_path)}:edge", *where]) == 1
+    out = capsys.readouterr().out
+    assert "confirmed: HZ301 lost-write-back" in out
+    assert "call 2, forward, output 1: got [" in out
+    (script,) = tmp_path.glob("edge-HZ301-*.py")
+    ran = subprocess.run([sys.executable, script.name], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "WRONG call 2 forward output 1: got" in ran.stdout
+    assert "TWIN" not in script.read_text()
+
+
+def test_command_takes_a_reference_beside_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, made = str(program("c14e_two_buffers_swap")), f"{factories(tmp_path)}:module"
+    where = ["--reproducers", str(tmp_path), "--color", "never", "--budget", "5"]
+    assert main(["confirm", file, "--reference", made, *where]) == 1
+    assert "WRONG WITHOUT A FINDING: the program differs from eager" in capsys.readouterr().out
+
+
+def test_a_crash_of_the_runtime_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["confirm", f"{factories(tmp_path)}:dies"]) == 2
+    error = capsys.readouterr().err
+    assert "was ended by SIGSEGV: the runtime crashed" in error
+    assert error.count("\n") == 1
+
+
+def test_a_call_that_does_not_come_back_is_given_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hazard.cli import confirming
+
+    monkeypatch.setattr(confirming, "GRACE", 1.0)
+    assert main(["confirm", f"{factories(tmp_path)}:stuck", "--budget", "0"]) == 2
+    assert "a call does not come back" in capsys.readouterr().err

@@ -1,36 +1,136 @@
-"""`hazard confirm`: what the runtime says of the findings."""
+"""`hazard confirm`: what the runtime says of the findings.
+
+The program runs in a process of its own: a wrong plan can take down the process that runs it, or never come back.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import time
 from typing import Any
 
 from hazard.cli import CLEAN, FOUND, emit
-from hazard.confirm.judge import Confirmation, Evidence, confirm
+from hazard.cli.targets import is_graph_target
+from hazard.confirm import Confirmation, Evidence, Missed, confirm
+from hazard.program import InputError
 from hazard.report.terminal import Paint, clean, wants_color
+
+#: Seconds beyond the budget after which a run is given up: the last sequence of calls may take its time.
+GRACE = 60.0
 
 _WORDS = {"confirmed": "confirmed", "not-reproduced": "not reproduced", "not-confirmable": "not confirmable this way"}
 
 
 def run_confirm(
-    path: str, inputs: str | None, budget: float, seed: int, folder: str, color: bool | None, quiet: bool
+    target: str,
+    reference: str | None,
+    inputs: str | None,
+    budget: float,
+    seed: int,
+    folder: str,
+    color: bool | None,
+    quiet: bool,
 ) -> int:
     """Runs, prints, writes reproducers; returns the exit code: 1 when anything was confirmed or missed."""
-    from hazard.confirm.inputs import load_inputs
-    from hazard.frontends import load
-    from hazard.program import InputError
+    import multiprocessing
 
-    if path == "-" or not os.path.isfile(path):
-        raise InputError(f"{path}: a program file is needed (.pte)")
-    sequences = load_inputs(inputs, load(path)) if inputs else None
-    progress = None if quiet or not sys.stderr.isatty() else _progress
-    result = confirm(path, sequences=sequences, budget=budget, seed=seed, progress=progress)
-    if progress:
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
-    emit(_render(result, path, folder, Paint(wants_color(color)), quiet))
-    return FOUND if result.confirmed or result.missed else CLEAN
+    for named in filter(None, (target, reference)):
+        if not is_graph_target(named) and (named is reference or not os.path.isfile(named)):
+            what = "a program file (.pte) or a factory" if named is target else "a factory"
+            raise InputError(f"{named}: {what} is needed (file.py:factory, package.module:factory)")
+    progress = not quiet and sys.stderr.isatty()
+    context = multiprocessing.get_context("spawn")
+    answers, child_end = context.Pipe(duplex=False)
+    given = (target, reference, inputs, budget, seed, folder, wants_color(color), quiet, progress)
+    child = context.Process(target=_in_child, args=(child_end, *given), daemon=True)
+    child.start()
+    child_end.close()
+    try:
+        kind, text, code = _answer(answers, budget)
+    except EOFError:
+        child.join()
+        code = child.exitcode or 0
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        raise InputError(f"{target}: the process that ran it was ended by {how}: the runtime crashed") from None
+    except TimeoutError:
+        child.kill()
+        raise InputError(f"{target}: no answer {GRACE:.0f} s after the budget: a call does not come back") from None
+    except KeyboardInterrupt:
+        child.kill()
+        raise
+    finally:
+        child.join(1.0)
+        child.kill()
+        child.join()
+        if progress:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+    if kind == "unusable":
+        raise InputError(text)
+    if kind == "fault":
+        raise RuntimeError(text)
+    emit(text)
+    return code
+
+
+def _answer(answers: Any, budget: float) -> tuple[str, str, int]:
+    """What the child says in the end. Raises EOFError when it dies before, TimeoutError when it takes too long."""
+    stop = float("inf")
+    while True:
+        left = stop - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        if not answers.poll(min(left, 3600.0)):
+            continue
+        answer: tuple[str, str, int] = answers.recv()
+        if answer[0] != "started":
+            return answer
+        stop = time.monotonic() + budget + GRACE
+
+
+def _in_child(
+    answers: Any,
+    target: str,
+    reference: str | None,
+    inputs: str | None,
+    budget: float,
+    seed: int,
+    folder: str,
+    color: bool,
+    quiet: bool,
+    progress: bool,
+) -> None:
+    """Sends the rendered outcome and the exit code. Interrupts are the parent's affair, which ends this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        source: Any = target
+        model = None
+        if is_graph_target(target) or reference:
+            from hazard.pipeline import lower_target, make_target
+
+            source = lower_target(target) if is_graph_target(target) else target
+            model = make_target(reference) if reference else None
+        result = confirm(
+            source,
+            reference=model,
+            sequences=inputs,
+            budget=budget,
+            seed=seed,
+            progress=_progress if progress else None,
+            started=lambda: answers.send(("started", "", 0)),
+        )
+        text = _render(result, target, folder, Paint(color), quiet)
+        answers.send(("done", text, FOUND if result.confirmed or result.missed else CLEAN))
+    except InputError as e:
+        answers.send(("unusable", str(e), 0))
+    except Exception as e:
+        if os.environ.get("HAZARD_DEBUG"):
+            import traceback
+
+            traceback.print_exception(e)
+        answers.send(("fault", f"{type(e).__name__}: {e}", 0))
 
 
 def _progress(stream: Any, runs: int, confirmed: int, possible: int) -> None:
@@ -55,10 +155,11 @@ def _render(result: Confirmation, path: str, folder: str, paint: Paint, quiet: b
             lines.append(f"  note: {e.reason}")
         lines.append(f"  reproducer: {_write(e, result, path, folder)}")
     for m in result.missed:
-        lines.append(paint("error", "MISSED HAZARD: the program differs from its twin, and no finding explains it"))
+        head, advice = _missed(m, result.graph)
+        lines.append(paint("error", head))
         lines += _difference_lines(m, call_text, value_text)
         lines.append(f"  reproducer: {_write(m, result, path, folder)}")
-        lines.append("  help: this is a fault of hazard; please report the reproducer and the output of `hazard dump`")
+        lines.append(f"  help: {advice}")
     for error, count in result.failures.items():
         lines.append(f"{paint('note', 'note')}: {count} calls failed: {clean(error)}")
     if not quiet:
@@ -68,6 +169,18 @@ def _render(result: Confirmation, path: str, folder: str, paint: Paint, quiet: b
         work = f"{result.runs} sequences of calls ({result.calls} calls) in {result.seconds:.1f} s"
         lines.append(f"ran {work}: {', '.join(counts)}")
     return "\n".join(lines) + "\n" if lines else ""
+
+
+def _missed(m: Missed, graph: bool) -> tuple[str, str]:
+    report = "please report the reproducer and the output of `hazard dump`"
+    if m.of_bytes:
+        head = "MISSED HAZARD: the program differs from its twin, and no finding explains it"
+        return head, f"this is a fault of hazard; {report}"
+    if graph:
+        head = "MISSED HAZARD: the program differs from eager, and no finding explains it"
+        return head, f"unless the model is random, or a kernel or a delegate computes something else: {report}"
+    head = "WRONG WITHOUT A FINDING: the program differs from eager, and so does its twin"
+    return head, "a program file does not show this kind of fault; name what makes the graph instead (file.py:factory)"
 
 
 def _difference_lines(e: Any, call_text: Any, value_text: Any) -> list[str]:
@@ -81,8 +194,8 @@ def _difference_lines(e: Any, call_text: Any, value_text: Any) -> list[str]:
 def _write(e: Any, result: Confirmation, path: str, folder: str) -> str:
     from hazard.confirm.reproducer import write_reproducer
 
-    stem = os.path.splitext(os.path.basename(path))[0]
+    stem = os.path.splitext(os.path.basename(path))[0] if os.path.isfile(path) else path.rpartition(":")[2]
     what = f"{e.finding.code}-{e.finding.fingerprint[:8]}" if isinstance(e, Evidence) else "missed"
     target = os.path.join(folder, f"{stem}-{what}.py")
-    write_reproducer(target, e, result.data, result.reference, os.path.basename(path))
+    write_reproducer(target, e, result.data, result.twin, os.path.basename(path))
     return target

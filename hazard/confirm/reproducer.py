@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import os
 import zlib
+from collections.abc import Sequence
 from typing import Any, Final
 
 import hazard
 from hazard.confirm.inputs import Call
 from hazard.confirm.judge import Evidence, Missed
+from hazard.confirm.reference import TOLERANCE, TOLERANCES
 from hazard.files import replacing, write_text
 
 #: Programs up to this size in bytes, compressed, are part of the script; larger ones lie beside it.
@@ -17,7 +19,7 @@ EMBEDDED: Final = 64 * 1024
 
 _WIDTH: Final = 110
 
-_SCRIPT: Final = '''\
+_HEAD: Final = '''\
 {title}
 import base64, os, zlib  # noqa: E401
 
@@ -35,6 +37,9 @@ def run(program, name, inputs):
         return [str(error)]
 
 
+'''
+
+_BESIDE_TWIN: Final = '''\
 def same(a, b):
     return torch.equal(torch.nan_to_num(torch.as_tensor(a)), torch.nan_to_num(torch.as_tensor(b)))
 
@@ -54,6 +59,30 @@ for number, (name, inputs) in enumerate(calls, 1):
             print(f"{{word}} call {{number}} {{name}} output {{k}}: got {{got}}, expected {{expected}}")
 '''
 
+_BESIDE_EAGER: Final = '''\
+def close(a, b):
+    a, b = torch.as_tensor(a), torch.as_tensor(b)
+    if a.shape != b.shape or a.dtype != b.dtype or not b.is_floating_point() or not b.numel():
+        return torch.equal(a, b)
+    size = max(1.0, float(torch.where(b.isfinite(), b, 0.0).abs().max()))
+    return torch.allclose(a, b, rtol={tolerance}, atol={tolerance} * size, equal_nan=True)
+
+
+program = load(PROGRAM)  # as it was exported
+calls = [  # name, inputs, what eager PyTorch returns
+{calls}
+]
+for number, (name, inputs, eager) in enumerate(calls, 1):
+    results = run(program, name, inputs)
+    # A program also returns the inputs that it changes, before all else.
+    more = 0 if isinstance(results[0], str) else len(results) - len(eager)
+    for k, (got, expected) in enumerate(zip(results[more:], eager), more):
+        wrong = isinstance(got, str) or not close(got, expected)
+        if wrong or number == len(calls):
+            word = "WRONG" if wrong else "same "
+            print(f"{{word}} call {{number}} {{name}} output {{k}}: got {{got}}, expected {{expected}}")
+'''
+
 _EMBEDDED_LOADING: Final = '''\
 def load(text):
     return Runtime.get().load_program(zlib.decompress(base64.b85decode(text)))'''
@@ -67,38 +96,59 @@ def load(name):
 def write_reproducer(path: str, evidence: Evidence | Missed, data: bytes, twin: bytes, source: str) -> list[str]:
     """Writes the script, and the programs beside it where they are large. Returns the paths of all files written.
 
-    Raises InputError when a file cannot be written.
+    The program is compared with what eager returned, where that is known, else with its twin. Raises InputError when a
+    file cannot be written.
     """
     stem = os.path.splitext(path)[0]
-    packed = [base64.b85encode(zlib.compress(p, 9)).decode("ascii") for p in (data, twin)]
+    eager = evidence.eager if evidence.eager and not any(r.error for r in evidence.eager) else ()
+    programs = {"PROGRAM": data} if eager else {"PROGRAM": data, "TWIN": twin}
+    packed = {name: base64.b85encode(zlib.compress(p, 9)).decode("ascii") for name, p in programs.items()}
     written = [path]
     lines = []
-    if max(map(len, packed)) <= EMBEDDED:
-        for name, text in zip(("PROGRAM", "TWIN"), packed, strict=True):
+    if max(map(len, packed.values())) <= EMBEDDED:
+        for name, text in packed.items():
             pieces = [f"    {text[i : i + _WIDTH]!r}" for i in range(0, len(text), _WIDTH)]
             lines += [f"{name} = (", *pieces, ")"]
         lines += ["", "", _EMBEDDED_LOADING]
     else:
-        for name, content in (("PROGRAM", data), ("TWIN", twin)):
+        for name, content in programs.items():
             beside = f"{stem}-{name.lower()}.pte"
             with replacing(beside) as out:
                 out.write(content)
             written.append(beside)
             lines.append(f"{name} = {os.path.basename(beside)!r}")
         lines += ["", "", _FILE_LOADING]
-    calls = "\n".join(f"    ({name!r}, [{', '.join(_literal(v) for v in inputs)}])," for name, inputs in evidence.calls)
-    write_text(path, _SCRIPT.format(title=_title(evidence, source), loading="\n".join(lines), calls=calls))
+    calls = [f"{name!r}, {_literals(inputs)}" for name, inputs in evidence.calls]
+    if eager:
+        calls = [f"{call}, {_literals(r.values)}" for call, r in zip(calls, eager, strict=True)]
+    text = (_HEAD + (_BESIDE_EAGER if eager else _BESIDE_TWIN)).format(
+        title=_title(evidence, source, "eager" if eager else "its twin"),
+        loading="\n".join(lines),
+        calls="\n".join(f"    ({call})," for call in calls),
+        tolerance=TOLERANCES.get(_dtype(evidence.difference and evidence.difference.expected), TOLERANCE),
+    )
+    write_text(path, text)
     return written
 
 
-def _title(evidence: Evidence | Missed, source: str) -> str:
+def _title(evidence: Evidence | Missed, source: str, other: str) -> str:
     if isinstance(evidence, Evidence):
         what = f"{evidence.finding.code} {evidence.finding.name}: {evidence.finding.message}"
-    else:
+    elif evidence.of_bytes:
         what = "a result that depends on which tensors share bytes, and that no finding of hazard explains"
-    by = f"Found by hazard {hazard.__version__}. Prints WRONG where the program differs from its twin."
+    else:
+        what = "a result that no finding of hazard explains"
+    by = f"Found by hazard {hazard.__version__}. Prints WRONG where the program differs from {other}."
     text = f"{source}: {what}.\n\n{by}"
     return '"""' + text.replace("\\", "/").replace('"""', "'''") + '\n"""'
+
+
+def _dtype(value: Any) -> str:
+    return str(getattr(value, "dtype", "")).removeprefix("torch.")
+
+
+def _literals(values: Sequence[Any]) -> str:
+    return f"[{', '.join(_literal(v) for v in values)}]"
 
 
 def _literal(value: Any) -> str:
