@@ -28,10 +28,11 @@ THRESHOLDS: Final = ("note", "warning", "error", "never")
 class HazardError(Exception):
     """A program has findings at or above the threshold; ``report`` holds them, the text is the rendered report."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, fail_on: str = "error") -> None:
+        from hazard.report import Options
         from hazard.report.text import render
 
-        super().__init__(render(report, color=False))
+        super().__init__(render(report, Options(fail_on=fail_on)))
         self.report = report
 
 
@@ -258,5 +259,5 @@ def assert_no_hazards(source: Any, *, fail_on: str = "error", **options: Any) ->
     """Checks a program and raises HazardError, whose text is the report, unless the gate passes."""
     report = check(source, **options)
     if not report.passed(fail_on):
-        raise HazardError(report)
+        raise HazardError(report, fail_on)
     return report

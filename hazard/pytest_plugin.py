@@ -107,7 +107,7 @@ def hazard_check(request: pytest.FixtureRequest) -> Callable[..., Report]:
         gate = {key: options.pop(key) for key in ("fail_on", "fail_on_unknown", "fail_on_assumption") if key in options}
         report = session.judge(item, program, options.pop("name", None) or session.label(item), **options)
         if not session.passed(report, item, **gate):
-            refuse(session.text(report))
+            refuse(session.text(report, item, **gate))
         return report
 
     return check
@@ -249,11 +249,12 @@ class Session:
             fail_on_assumption=bool(gate.get("fail_on_assumption", assumption)),
         )
 
-    def text(self, report: Report) -> str:
+    def text(self, report: Report, item: pytest.Item, **gate: Any) -> str:
         from hazard.report import Options, render
 
         markup = self.config.get_terminal_writer().hasmarkup and not self.config.getoption("xmlpath", None)
-        return render("full", report, Options(color=markup))
+        fail_on = gate.get("fail_on") or self.fail_on(item)
+        return render("full", report, Options(color=markup, fail_on=fail_on, verbose=self.config.option.verbose > 1))
 
     def settle(self, item: pytest.Item) -> str:
         """Checks all programs made since the last time; the text of those that do not pass, or nothing."""
@@ -268,7 +269,7 @@ class Session:
                 item.user_properties.append((PROPERTY, json.dumps(failure)))
                 continue
             if not self.passed(report, item):
-                texts.append(self.text(report))
+                texts.append(self.text(report, item))
         return "\n".join(texts)
 
     # --- what tests produce -------------------------------------------------------------------------------------------
@@ -341,7 +342,7 @@ class Session:
         if report.failed and call.excinfo is not None:
             error = call.excinfo.value
             if _is_hazard_error(error):
-                report.longrepr = self.text(error.report)  # type: ignore[attr-defined]
+                report.longrepr = self.text(error.report, item)  # type: ignore[attr-defined]
             if (_is_hazard_error(error) or hasattr(error, _OURS)) and not self.wants_captured():
                 report.sections = [s for s in report.sections if not s[0].startswith("Captured ")]
         if call.when == "teardown":
@@ -393,7 +394,7 @@ class Session:
             if result["verdict"] == "unchecked":
                 terminalreporter.line(f"{result['program']}: not checked: {result['error']}")
             elif result["verdict"] != "proved" or result["findings"]:
-                told = "; ".join(f"{f['severity']}[{f['code']}] {f['message']}" for f in result["findings"])
+                told = _in_short(result["findings"])
                 known = f" ({result['suppressed']} accepted)" if result["suppressed"] else ""
                 terminalreporter.line(f"{result['program']}: {result['verdict']}{known}{': ' if told else ''}{told}")
         terminalreporter.line(_totals(self.results))
@@ -441,7 +442,7 @@ class ProgramItem(pytest.Item):
             path = path.relative_to(Path.cwd())
         report = session.judge(self, str(path), str(path))
         if not session.passed(report, self):
-            refuse(session.text(report))
+            refuse(session.text(report, self))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if type(excinfo.value).__name__ == "InputError":
@@ -524,6 +525,17 @@ def _summary(report: Report) -> dict[str, Any]:
             for f in program.findings
         ],
     }
+
+
+def _in_short(findings: list[dict[str, Any]]) -> str:
+    """One text a message, and the notes of one rule by the first of them."""
+    counts: dict[tuple[str, str], int] = {}
+    first: dict[tuple[str, str], str] = {}
+    for f in findings:
+        key = (f["code"], "" if f["severity"] == "note" else f["message"])
+        counts[key] = counts.get(key, 0) + 1
+        first.setdefault(key, f"{f['severity']}[{f['code']}] {f['message']}")
+    return "; ".join(f"{first[k]}{f' (and {n - 1} more)' if n > 1 else ''}" for k, n in counts.items())
 
 
 def _totals(results: list[dict[str, Any]]) -> str:

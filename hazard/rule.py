@@ -253,7 +253,8 @@ def load_plugin(name: str) -> None:
 
 
 def findings_of(context: Context, rules: Iterable[Rule]) -> list[Finding]:
-    """All findings of the given rules, in the order of methods and instructions, with fingerprints."""
+    """All findings of the given rules with fingerprints: the worst first, then in the order of methods and
+    instructions."""
     rules = list(rules)
     chosen = {r.code for r in rules}
     # A rule that is not wanted still claims what is its own: another must not tell the same read by a lesser name.
@@ -273,7 +274,12 @@ def findings_of(context: Context, rules: Iterable[Rule]) -> list[Finding]:
                 found.append(finding)
     order = {a.method.name: i for i, a in enumerate(context.methods)}
     found.sort(key=lambda f: (order.get(f.method, len(order)), f.use.position if f.use else -1, f.code))
-    return _fingerprinted(found)
+    return worst_first(_fingerprinted(found))
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Errors, then warnings, then notes; findings of one severity in the order in which they came."""
+    return sorted(findings, key=lambda f: -SEVERITIES.index(f.severity))
 
 
 def _same_use(a: Finding, b: Finding) -> bool:

@@ -35,10 +35,12 @@ class Suppressed:
 def apply_settings(report: Report, settings: Settings) -> list[str]:
     """Changes severities and sets suppressed findings apart, in place. Returns warnings, one line each: suppressions
     that were not needed, have ended, or give no reason."""
+    from hazard.rule import worst_first
+
     warnings: list[str] = []
     if settings.severity:
         for program in report.programs:
-            program.findings[:] = [_with_severity(f, settings.severity) for f in program.findings]
+            program.findings[:] = worst_first(_with_severity(f, settings.severity) for f in program.findings)
     used: set[int] = set()
     ended: set[int] = set()
     for program in report.programs:

@@ -190,6 +190,15 @@ def test_a_signal_interrupts(tmp_path: Path) -> None:
     assert (process.returncode, out, err) == (130, "", "\nhazard: interrupted\n")
 
 
+def test_notes_are_told_in_full_when_asked_for(run: Run) -> None:
+    noted = ROOT / "corpus" / "d09_uninit_state" / "1.5.1.pte"
+    for arguments, whole in (((), False), (("--verbose",), True), (("-v",), True), (("--fail-on", "note"), True)):
+        code, out, _ = run("check", noted, "-q", *arguments)
+        assert code == (1 if "note" in arguments else 0)
+        assert out.startswith("note[HZ202]: the state")
+        assert ("= why:" in out) is whole
+
+
 def test_a_broken_pipe_is_quiet_and_keeps_the_exit_code() -> None:
     command = [sys.executable, "-m", "hazard", "check", str(SEED)]
     read, write = os.pipe()

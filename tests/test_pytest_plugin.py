@@ -244,6 +244,15 @@ def test_fixture_and_function(project: pytest.Pytester) -> None:
     assert (failure.text or "").startswith("error[HZ101]")
 
 
+NOTED = ROOT / "corpus" / "d09_uninit_state" / "1.5.1.pte"
+
+
+def test_a_summary_tells_findings_that_are_alike_once(project: pytest.Pytester) -> None:
+    output = run(project, SEED, NOTED).stdout.str()
+    assert ": hazard: error[HZ101] the branch result `%9` is overwritten before it is read (and 1 more)\n" in output
+    assert ": proved: note[HZ202] the state `%0` is read before anything has written it" in output
+
+
 NOISY = f"""
     import logging
     import pytest

@@ -18,7 +18,7 @@ from hazard.api import Report
 from hazard.program import JumpFalse, Method, Scalar
 from hazard.report import FORMATS, Options, render
 from hazard.report.terminal import clean
-from hazard.rule import all_rules
+from hazard.rule import all_rules, worst_first
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPECTED = ROOT / "tests" / "expected"
@@ -153,6 +153,49 @@ def test_names_cannot_control_the_terminal(seed: Report) -> None:
         assert "\x07" not in shown
         assert not any(line.startswith("::error::") for line in shown.splitlines())
     assert clean(evil) == "\\u{1b}]0;owned\\u{7}\\u{a}::error::"
+
+
+def many_notes() -> Report:
+    report = report_of("corpus/d09_uninit_state/1.5.1.pte", "corpus/seed_two_conds/1.5.1.pte")
+    first, second = report.programs
+    (note,) = first.findings
+    first.findings[:] = [note] * 30
+    second.findings[:] = worst_first([note, *second.findings, note])
+    return report
+
+
+def test_notes_do_not_bury_errors() -> None:
+    report = many_notes()
+    text = render("full", report, Options(width=110))
+    assert [line[:12] for line in text.splitlines() if re.match(r"(error|note)\[", line)] == [
+        "note[HZ202]:", "error[HZ101]", "error[HZ101]", "note[HZ202]:",
+    ]  # fmt: skip
+    assert "--> corpus/d09_uninit_state/1.5.1.pte: forward[2]; 29 more of this rule\n" in text
+    assert "2 errors, 32 notes (-v tells notes in full)" in text
+    concise = render("concise", report, Options())
+    assert concise.count("note[HZ202]") == 2
+    assert "; 29 more of this rule\n" in concise
+    github = render("github", report, Options()).splitlines()
+    assert [line.split()[0] for line in github] == ["::error", "::error", "::notice", "::notice"]
+    assert github[2].endswith("%0A29 more of this rule in this program")
+    markdown = render("markdown", report, Options())
+    assert [line[:8] for line in markdown.splitlines() if line.startswith("## ")] == ["## error"] * 2 + ["## note "] * 2
+
+
+@pytest.mark.parametrize("options", [Options(verbose=True), Options(fail_on="note")])
+def test_notes_that_matter_are_told_in_full(options: Options) -> None:
+    report = many_notes()
+    text = render("full", report, options)
+    assert text.count("note[HZ202]") == 32
+    assert text.count("the read of `%0` sees arena 1") == 32
+    assert "-v tells" not in text
+    assert render("concise", report, options).count("note[HZ202]") == 32
+
+
+def test_reports_for_programs_hold_every_note() -> None:
+    report = many_notes()
+    assert len(json.loads(render("json", report))["findings"]) == 34
+    assert len(json.loads(render("sarif", report))["runs"][0]["results"]) == 34
 
 
 # --- stories ----------------------------------------------------------------------------------------------------------
@@ -324,7 +367,10 @@ def test_github_annotations_are_limited_and_counted(everything: Report) -> None:
     assert len(shown) == 10
     assert all(re.match(r"::error file=[^,:]+(,line=\d+,endLine=\d+)?,title=hazard HZ\d+ [a-z-]+::", s) for s in shown)
     assert lines[-1].startswith("::notice title=hazard::")
-    assert "more findings not shown" in lines[-1]
+    notes = len({(p.path, f.code) for p in everything.programs for f in p.findings if f.severity == "note"})
+    notices = [line for line in lines if line.startswith("::notice ")]
+    assert len(notices) == min(10, notes + 1)
+    assert re.search(r"::\d+ more not shown as annotations$", lines[-1])
 
 
 def test_github_escapes_data_and_properties(seed: Report) -> None:

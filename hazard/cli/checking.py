@@ -77,6 +77,7 @@ class Run:
             warnings=tuple(self.warnings),
             color=color if self.form in HUMAN else False,
             quiet=given["quiet"],
+            verbose=given.get("verbose", False),
         )
 
     def finish(self, effects_template: str | None = None) -> int:

@@ -32,7 +32,8 @@ class Options:
 
     ``fail_on``, ``fail_on_unknown`` and ``fail_on_assumption`` are the gate. ``errors`` are one-line messages on inputs
     that could not be used, ``warnings`` such on suppressions that were not needed. ``color``: None lets the terminal
-    decide. ``width`` is in columns, None takes the terminal's. ``quiet`` leaves out all but the findings.
+    decide. ``width`` is in columns, None takes the terminal's. ``quiet`` leaves out all but the findings. ``verbose``
+    tells every note in full and by itself.
     """
 
     fail_on: str = "error"
@@ -43,6 +44,7 @@ class Options:
     color: bool | None = False
     width: int | None = None
     quiet: bool = False
+    verbose: bool = False
 
 
 def render(form: str, report: Report, options: Options | None = None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hazard.report import Options
 from hazard.report.story import site, tell
 from hazard.report.terminal import Paint, clean, wants_color
-from hazard.report.text import closing_line, location, verdict_lines
+from hazard.report.text import closing_line, groups, location, verdict_lines
 
 if TYPE_CHECKING:
     from hazard.api import Report
@@ -18,7 +18,7 @@ def render(report: Report, options: Options) -> str:
     paint = Paint(wants_color(options.color))
     lines = []
     for program in report.programs:
-        for f in program.findings:
+        for f, *others in groups(program, options):
             triple = ", ".join(
                 f"{role} {site(place)}"
                 for role, place in (("defined", f.define), ("overwritten", f.clobber), ("read", f.use))
@@ -27,7 +27,7 @@ def render(report: Report, options: Options) -> str:
             level = paint(f.severity, f"{f.severity}[{f.code}]")
             lines.append(
                 f"{clean(program.path)}: {location(tell(f, program), f)}: {level}"
-                f" {clean(f.message)} ({triple})"
+                f" {clean(f.message)} ({triple}){f'; {len(others)} more of this rule' if others else ''}"
             )
     if not options.quiet:
         for program in report.programs:

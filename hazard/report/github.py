@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from hazard.report import Options
 from hazard.report.places import location
-from hazard.report.story import plural, tell
+from hazard.report.story import tell
 from hazard.report.terminal import clean
+from hazard.report.text import groups
 from hazard.report.text import location as headline
 
 if TYPE_CHECKING:
@@ -20,29 +21,35 @@ LIMIT: Final = 10
 
 
 def render(report: Report, options: Options) -> str:
-    """One command a finding, errors first, at most `LIMIT` of a level; then one notice with what was left out."""
-    lines = [f"::error title=hazard::{_data(message)}" for message in options.errors]
-    pairs = [(f, p) for p in report.programs for f in p.findings]
-    hidden = 0
-    for severity, level in _LEVELS.items():
-        chosen = [pair for pair in pairs if pair[0].severity == severity]
-        lines += [_command(level, f, p) for f, p in chosen[:LIMIT]]
-        hidden += max(0, len(chosen) - LIMIT)
-    unknown = [(p, m) for p in report.programs for m in p.methods if m.verdict == "unknown"]
-    for p, m in unknown[:LIMIT]:
-        because = m.reasons[0] if m.reasons else "no reason given"
-        lines.append(f"::notice title=hazard%3A unknown,file={_property(p.path)}::{_data(f'{m.name}: {because}')}")
+    """At most `LIMIT` commands of a level, errors first: inputs that could not be used, then findings. Notices tell
+    what was left out, verdicts that are unknown, and notes, those of one rule and program together."""
+    told: dict[str, list[tuple[str, int]]] = {level: [] for level in _LEVELS.values()}
+    told["error"] = [(f"::error title=hazard::{_data(message)}", 1) for message in options.errors]
+    for p in report.programs:
+        for m in p.methods:
+            if m.verdict == "unknown":
+                said = _data(f"{m.name}: {m.reasons[0] if m.reasons else 'no reason given'}")
+                told["notice"].append((f"::notice title=hazard%3A unknown,file={_property(p.path)}::{said}", 1))
+    for p in report.programs:
+        for group in groups(p, options):
+            level = _LEVELS[group[0].severity]
+            told[level].append((_command(level, group[0], p, len(group) - 1), len(group)))
+    hidden = sum(count for lines in told.values() for _, count in lines[LIMIT:])
+    # The notice of what was left out has a place of its own.
     if hidden:
-        lines.append(f"::notice title=hazard::{plural(hidden, 'more finding')} not shown as annotations")
-    return "".join(line + "\n" for line in lines)
+        hidden += sum(count for _, count in told["notice"][LIMIT - 1 : LIMIT])
+        told["notice"] = told["notice"][: LIMIT - 1]
+        told["notice"].append((f"::notice title=hazard::{hidden} more not shown as annotations", 0))
+    return "".join(f"{line}\n" for lines in told.values() for line, _ in lines[:LIMIT])
 
 
-def _command(level: str, f: Finding, p: ProgramReport) -> str:
+def _command(level: str, f: Finding, p: ProgramReport, others: int) -> str:
     story = tell(f, p)
     blamed = story.blamed
     at = location(blamed.place if blamed else None, p.path)
     where = f"file={_property(at.path)}" + (f",line={at.line},endLine={at.line}" if at.line else "")
-    told = [f"{p.path}: {headline(story, f)}: {f.message}", story.why, *story.path, f"help: {f.help}"]
+    more = f"{others} more of this rule in this program" if others else ""
+    told = [f"{p.path}: {headline(story, f)}: {f.message}", story.why, *story.path, f"help: {f.help}", more]
     title = f"hazard {f.code} {f.name}"
     return f"::{level} {where},title={_property(title)}::{_data(chr(10).join(t for t in told if t))}"
 

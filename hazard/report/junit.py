@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hazard.report import Options
 from hazard.report.terminal import Paint, clean
-from hazard.report.text import block, verdict_lines
+from hazard.report.text import block, groups, told, verdict_lines
 from hazard.rule import SEVERITIES
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def _suite(root: Element, program: ProgramReport, options: Options) -> None:
             title, text = "; ".join(t for t, _ in failures), "\n\n".join(b for _, b in failures)
             ElementTree.SubElement(case, "failure", message=title, type="hazard").text = text
         rest = [*verdict_lines(program, method, Paint(False), 110)]
-        for f in program.findings:
-            if f.method == method.name:
-                rest += ["", *block(f, program, Paint(False), 110)]
+        for group in groups(program, options):
+            if own := [f for f in group if f.method == method.name]:
+                rest += ["", *told(own, program, options, Paint(False), 110)]
         ElementTree.SubElement(case, "system-out").text = "\n".join(rest)
 
 

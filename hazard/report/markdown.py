@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hazard.report import Options
+from hazard.report import Options, text
 from hazard.report.terminal import Paint, clean
-from hazard.report.text import block, closing_line
+from hazard.report.text import closing_line, groups
+from hazard.rule import SEVERITIES
 
 if TYPE_CHECKING:
     from hazard.api import MethodReport, Report
@@ -19,7 +20,7 @@ SHOWN = 3
 def render(report: Report, options: Options) -> str:
     """A table of verdicts, then each finding as the terminal shows it."""
     plain = Paint(False)
-    lines = ["# hazard", "", closing_line(report, options, plain), ""]
+    lines = ["# hazard", "", closing_line(report, options, plain, hint=False), ""]
     if report.programs:
         lines += ["| program | method | verdict | reads | findings |", "| --- | --- | --- | --- | --- |"]
         for program in report.programs:
@@ -32,13 +33,15 @@ def render(report: Report, options: Options) -> str:
         lines += [f"- not checked: {_escaped(message)}"]
     if options.errors:
         lines.append("")
-    told = [(p, f) for p in report.programs for f in p.findings]
-    for program, finding in told[:TOLD]:
+    told = [(p, g) for p in report.programs for g in groups(p, options)]
+    told.sort(key=lambda pair: -SEVERITIES.index(pair[1][0].severity))
+    for program, group in told[:TOLD]:
+        finding = group[0]
         lines += [f"## {finding.severity} {finding.code}: {_escaped(finding.message)}", "", "```text"]
-        lines += [line.replace("```", "'''") for line in block(finding, program, plain, 110)]
+        lines += [line.replace("```", "'''") for line in text.told(group, program, options, plain, 110)]
         lines += ["```", ""]
     if len(told) > TOLD:
-        lines += [f"{len(told) - TOLD} more findings are not shown here.", ""]
+        lines += [f"{sum(len(g) for _, g in told[TOLD:])} more findings are not shown here.", ""]
     return "\n".join(lines)
 
 

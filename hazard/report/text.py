@@ -26,8 +26,8 @@ def render(
     wide = columns(options.width)
     lines: list[str] = []
     for program in report.programs:
-        for finding in program.findings:
-            lines.extend(block(finding, program, paint, wide))
+        for group in groups(program, options):
+            lines.extend(told(group, program, options, paint, wide))
             lines.append("")
     if options.quiet:
         return "\n".join(lines)
@@ -39,10 +39,55 @@ def render(
     return "\n".join(lines) + "\n"
 
 
+def groups(program: ProgramReport, options: Options) -> list[list[Finding]]:
+    """The findings of a program in the order in which they are told. Notes of one rule are told together, unless it is
+    notes that fail or all were asked for: they must not bury what is wrong."""
+    found: list[list[Finding]] = []
+    notes: dict[str, list[Finding]] = {}
+    for finding in program.findings:
+        if finding.severity != "note" or options.verbose or options.fail_on == "note":
+            found.append([finding])
+        elif finding.code in notes:
+            notes[finding.code].append(finding)
+        else:
+            found.append(notes.setdefault(finding.code, [finding]))
+    return found
+
+
+def told(group: list[Finding], program: ProgramReport, options: Options, paint: Paint, width: int) -> Iterator[str]:
+    """The lines of one of the `groups`."""
+    if is_brief(group, options):
+        return brief(group, program, paint, width)
+    return block(group[0], program, paint, width)
+
+
+def is_brief(group: list[Finding], options: Options) -> bool:
+    """Whether a group is told in three lines."""
+    return group[0].severity == "note" and not options.verbose and options.fail_on != "note"
+
+
+def brief(group: list[Finding], program: ProgramReport, paint: Paint, width: int) -> Iterator[str]:
+    """Notes of one rule by the first of them."""
+    first = group[0]
+    yield heading(first, paint)
+    more = f"; {len(group) - 1} more of this rule" if len(group) > 1 else ""
+    yield paint("gutter", "  --> ") + f"{clean(program.path)}: {location(tell(first, program), first)}{more}"
+    if first.help:
+        head, *rest = _wrap(f"help: {clean(first.help)}", width - 5)
+        yield paint("gutter", "   =") + " " + paint("help", "help") + head[len("help") :]
+        for line in rest:
+            yield "       " + line
+
+
+def heading(finding: Finding, paint: Paint) -> str:
+    """``error[HZ101]: message``."""
+    return paint(finding.severity, f"{finding.severity}[{finding.code}]") + paint("bold", f": {clean(finding.message)}")
+
+
 def block(finding: Finding, program: ProgramReport, paint: Paint, width: int) -> Iterator[str]:
     """One finding."""
     story = tell(finding, program)
-    yield paint(finding.severity, f"{finding.severity}[{finding.code}]") + paint("bold", f": {clean(finding.message)}")
+    yield heading(finding, paint)
     margin = max([len(s.gutter) for s in story.steps] + [2])
     bar = paint("gutter", " " * margin + " |")
     where = f"{clean(program.path)}: {location(story, finding)}"
@@ -167,8 +212,9 @@ def _some(words: tuple[str, ...]) -> str:
     return shown if len(words) <= SHOWN else f"{shown} and {len(words) - SHOWN} more"
 
 
-def closing_line(report: Report, options: Options, paint: Paint) -> str:
-    """``checked 1 program (23 instructions) in 0.01 s: ...`` with the counts of reads and findings."""
+def closing_line(report: Report, options: Options, paint: Paint, hint: bool = True) -> str:
+    """``checked 1 program (23 instructions) in 0.01 s: ...`` with the counts of reads and findings; ``hint``: and the
+    option that tells notes in full."""
     methods = [m for p in report.programs for m in p.methods]
     instructions = sum(len(chain) for p in report.programs for m in p.program.methods for chain in m.chains)
     counts = [m.counts for m in methods]
@@ -181,6 +227,8 @@ def closing_line(report: Report, options: Options, paint: Paint) -> str:
     if levels:
         kinds = [plural(levels.count(s), s) for s in ("error", "warning", "note") if s in levels]
         found = paint("error" if "error" in levels else "warning" if "warning" in levels else "note", ", ".join(kinds))
+        if hint and any(is_brief(g, options) for p in report.programs for g in groups(p, options)):
+            found += " (-v tells notes in full)"
     else:
         found = "no findings"
     unknown = sum(bool(m.reasons) or m.verdict == "unknown" for m in methods)
