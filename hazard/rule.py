@@ -14,7 +14,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
@@ -22,12 +22,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Conflict, Place, Witness
+from hazard.analysis.places import operand_at, operator_at
 from hazard.hosts import RELEASED, Host
 from hazard.program import Program
 
 if TYPE_CHECKING:
     from hazard.analysis.events import Events
 
+#: What fingerprints are made of, as SARIF names it. When `_identity` changes, so does the number: every finding is then
+#: new to a baseline.
+FINGERPRINT: Final = "hazard/v1"
 SEVERITIES: Final = ("note", "warning", "error")
 HEADINGS: Final = ("What it does", "Why is this bad?", "Example", "Use instead", "What to do")
 
@@ -46,7 +50,7 @@ class Finding:
     """One fault, told as a triple in program order: defined, overwritten, read.
 
     ``severity`` is error, warning or note; ``certainty`` is certain or possible. ``fingerprint`` identifies the finding
-    across re-planning: it depends on the rule, the method, the operators and the occurrence only.
+    across re-planning, see `FINGERPRINT`.
     """
 
     code: str
@@ -274,7 +278,7 @@ def findings_of(context: Context, rules: Iterable[Rule]) -> list[Finding]:
                 found.append(finding)
     order = {a.method.name: i for i, a in enumerate(context.methods)}
     found.sort(key=lambda f: (order.get(f.method, len(order)), f.use.position if f.use else -1, f.code))
-    return worst_first(_fingerprinted(found))
+    return worst_first(_fingerprinted(found, {a.method.name: a for a in context.methods}))
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
@@ -305,18 +309,35 @@ def _told(rule: Rule, story: Story, conflict: Conflict, analysis: MethodAnalysis
     )
 
 
-def _fingerprinted(findings: list[Finding]) -> list[Finding]:
+def _fingerprinted(findings: list[Finding], analyses: Mapping[str, MethodAnalysis]) -> list[Finding]:
     import dataclasses
 
     seen: dict[tuple[str, ...], int] = {}
     result = []
     for f in findings:
-        operators = [p.operator if p else "-" for p in (f.define, f.clobber, f.use)]
-        key = (f.code, f.method, *operators)
+        key = _identity(f, analyses)
         occurrence = seen[key] = seen.get(key, 0) + 1
         digest = hashlib.sha256("\0".join([*key, str(occurrence)]).encode()).hexdigest()[:16]
         result.append(dataclasses.replace(f, fingerprint=digest))
     return result
+
+
+def _identity(f: Finding, analyses: Mapping[str, MethodAnalysis]) -> tuple[str, ...]:
+    """What of a finding stays when memory is planned anew: the rule, the method, the operand that is read, the
+    operators that can have made it, and its name if it is state. Not who overwrites it, which is the planner's choice,
+    and not on which path that was seen."""
+    place = f.use or f.define or f.clobber
+    if place is None:
+        return f.code, f.method
+    analysis = analyses.get(place.method or f.method)
+    made = {f.define.operator} if f.define else set()
+    operand = ""
+    if analysis is not None and place.slot is not None and 0 <= place.position < len(analysis.flow.code):
+        operand = operand_at(analysis.flow, place.position, place.slot)
+        facts = analysis.reaching.reads.get((place.position, place.slot), ())
+        made = {operator_at(analysis.flow, d) for _, d, *_ in facts if d >= 0} or made
+    state = next((p.fqn for p in (f.define, f.use) if p is not None and p.fqn), "")
+    return f.code, f.method, place.operator, operand, *sorted(made), state
 
 
 def value_word(place: Place | None) -> str:

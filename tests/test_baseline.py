@@ -198,3 +198,66 @@ def test_difference_of_two_folders(folder: Path, capsys: pytest.CaptureFixture[s
     assert [f["path"] for f in shown["fixed"]] == ["a/seed.pte", "a/seed.pte"]
     assert [f["path"] for f in shown["unchanged"]] == ["b/plain.hir"]
     assert main(["diff", "a", "gone.pte"]) == 2
+
+
+# --- fingerprints -----------------------------------------------------------------------------------------------------
+
+#: One value that two others can be planned over: which one is the planner's choice.
+CHOICE = """
+method forward
+  arena 1 : 128
+  %0 = tensor f32[4] @ 1+48
+  %1 = tensor f32[4] @ 1+0
+  %2 = tensor f32[4] @ 1+16
+  %3 = tensor f32[4] @ 1+32
+  %4 = tensor f32[4] @ 1+64
+  %5 = tensor f32[4] @ 1+80
+  inputs %0
+  outputs %5 %3 %4
+  chain
+    aten::sin.out(%0, %1, %1)
+    aten::exp.out(%0, %2, %2)
+    aten::cos.out(%0, %3, %3)
+    aten::tan.out(%0, %4, %4)
+    aten::add.out(%1, %2, %6, %5, %5)
+"""
+
+
+def fingerprints(text: str) -> dict[str, str]:
+    """Fingerprints of the findings by the operator that overwrites."""
+    return {
+        f.clobber.operator: f.fingerprint for f in hazard.check(text.encode(), name="a.hir").findings if f.clobber
+    }
+
+
+def test_a_fingerprint_does_not_depend_on_who_overwrites() -> None:
+    first = fingerprints(CHOICE.replace("%3 = tensor f32[4] @ 1+32", "%3 = tensor f32[4] @ 1+0"))
+    then = fingerprints(CHOICE.replace("%4 = tensor f32[4] @ 1+64", "%4 = tensor f32[4] @ 1+0"))
+    assert (set(first), set(then)) == ({"aten::cos.out"}, {"aten::tan.out"})
+    assert list(first.values()) == list(then.values())
+
+
+def test_another_operand_of_the_same_instruction_is_another_finding() -> None:
+    first = fingerprints(CHOICE.replace("%3 = tensor f32[4] @ 1+32", "%3 = tensor f32[4] @ 1+0"))
+    then = fingerprints(CHOICE.replace("%3 = tensor f32[4] @ 1+32", "%3 = tensor f32[4] @ 1+16"))
+    assert set(first) == set(then) == {"aten::cos.out"}
+    assert set(first.values()).isdisjoint(then.values())
+
+
+def test_a_model_planned_by_another_planner_keeps_its_fingerprints() -> None:
+    """The naive planner lets another operator overwrite the branch result than the greedy one does."""
+    from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy, naive
+
+    from corpus import runner
+
+    found = []
+    for algorithm, alignment in ((greedy, 16), (greedy, 64), (naive, 16)):
+        edge, config = runner.lower(runner.load_build("c04c_unrelated_preds_diff_temps")())
+        config.memory_planning_pass.memory_planning_algo = MemoryPlanningAlgorithmSuite(algo_list=[algorithm])
+        config.memory_planning_pass.alignment = alignment
+        report = hazard.check(bytes(edge.to_executorch(config).buffer))
+        found.append([f for f in report.findings if f.code == "HZ101"])
+    overwriters = [[f.clobber.operator for f in findings if f.clobber] for findings in found]
+    assert overwriters[0] != overwriters[2]
+    assert all(findings for findings in found)
+    assert len({tuple(f.fingerprint for f in findings) for findings in found}) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hazard.analysis.conflicts import Place
 from hazard.analysis.flow import Flow, Stage, Use
-from hazard.program import DelegateCall, Kernel, Tensor
+from hazard.program import DelegateCall, Kernel, Tensor, TensorList
 
 
 def operator_at(flow: Flow, position: int) -> str:
@@ -21,6 +21,23 @@ def operator_at(flow: Flow, position: int) -> str:
         case Use():
             return "output"
     return type(step).__name__.lower()
+
+
+def operand_at(flow: Flow, position: int, slot: int) -> str:
+    """Which operand of an instruction, or which output, a slot is: ``2``, ``0.1`` in a list, nothing if it is none."""
+    method = flow.method
+    step = flow.code[position]
+    if isinstance(step, Use):
+        # The reads of the outputs stand at the end of the code, one for each.
+        return str(position - (len(flow.code) - len(method.outputs)))
+    if isinstance(step, Kernel | DelegateCall):
+        for i, arg in enumerate(step.args):
+            value = method.values[arg]
+            if arg == slot:
+                return str(i)
+            if isinstance(value, TensorList) and slot in value.items:
+                return f"{i}.{value.items.index(slot)}"
+    return ""
 
 
 def place_at(

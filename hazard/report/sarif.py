@@ -16,7 +16,7 @@ from hazard.report.json import finding_object
 from hazard.report.places import Location, location
 from hazard.report.story import Step, Story, plural, tell
 from hazard.report.terminal import clean
-from hazard.rule import SEVERITIES, Finding, Rule, all_rules
+from hazard.rule import FINGERPRINT, SEVERITIES, Finding, Rule, all_rules
 
 if TYPE_CHECKING:
     from hazard.api import ProgramReport, Report
@@ -141,7 +141,7 @@ def _result(f: Finding, p: ProgramReport, index: int) -> dict[str, Any]:
         ]
         if story.steps
         else [],
-        "partialFingerprints": {"primaryLocationLineHash": f"{f.fingerprint}:1", "hazard/v1": f.fingerprint},
+        "partialFingerprints": {"primaryLocationLineHash": f"{f.fingerprint}:1", FINGERPRINT: f.fingerprint},
         "properties": {
             "hazard": {
                 "program": p.path,
