@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -43,3 +45,13 @@ def test_page_has_its_parts(page: Path) -> None:
 def test_every_page_is_listed() -> None:
     listed = re.findall(r"\]\((.*?)\)", (FOLDER / "README.md").read_text())
     assert sorted(listed) == [p.name for p in PAGES]
+
+
+@pytest.mark.parametrize(
+    ("test", "said"), [("no/such/test.py", "USAGE_ERROR"), ("tests/test_predicates.py", "no program was checked")]
+)
+def test_a_run_that_checks_nothing_is_an_error(test: str, said: str) -> None:
+    command = [sys.executable, "-m", "tests.upstream", test]
+    done = subprocess.run(command, cwd=FOLDER.parent.parent, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stdout
+    assert said in done.stderr

@@ -3,7 +3,8 @@
     python -m tests.upstream [TEST ...]
 
 Without arguments: the tests that come with the installed package. Prints what was checked, every finding once, and what
-went wrong in hazard itself; exits with 1 if anything did. ExecuTorch's tests may fail for reasons of their own.
+went wrong in hazard itself; exits with 1 if anything did, with 2 if no program was checked: a wrong path, say.
+ExecuTorch's tests may fail for reasons of their own.
 """
 
 from __future__ import annotations
@@ -95,8 +96,14 @@ def main() -> int:
     tests = sys.argv[1:] or [str(folder / t) for t in TESTS if (folder / t).exists()]
     checking = Checking()
     options = ["-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", "--continue-on-collection-errors"]
-    pytest.main([*options, *tests], plugins=[checking])
+    code = pytest.main([*options, *tests], plugins=[checking])
     print()
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        print(f"pytest ended with {pytest.ExitCode(code).name}", file=sys.stderr)
+        return 2
+    if not checking.verdicts and not checking.faults:
+        print("no program was checked", file=sys.stderr)
+        return 2
     for (stage, verdict), count in sorted(checking.verdicts.items()):
         print(f"{stage}: {count} {verdict}")
     print(*checking.told, sep="\n")
