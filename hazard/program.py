@@ -294,6 +294,22 @@ class Method:
             for i, instruction in enumerate(chain):
                 yield c, i, instruction
 
+    def numbers(self, chain: int) -> list[int | None]:
+        """The number of each instruction of a chain, as people see it: its index in the emitted program.
+
+        Programs made from graphs hold aliases as well, which are not emitted and have none.
+        """
+        code = self.chains[chain]
+        if all(i.origin is None or i.origin.index is None for i in code):
+            return list(range(len(code)))
+        return [i.origin.index if i.origin is not None else None for i in code]
+
+    def number_from(self, chain: int, index: int) -> int:
+        """The number of the first emitted instruction of a chain from ``index`` on, or of the chain's end."""
+        numbers = self.numbers(chain)
+        emitted = len(numbers) - numbers.count(None)
+        return next((n for n in numbers[index:] if n is not None), emitted)
+
     def tensor(self, slot: int) -> Tensor:
         """The tensor object that slot ``slot`` owns. Raises TypeError when the slot holds something else."""
         value = self.values[slot]

@@ -38,7 +38,7 @@ A slot that has no line is ``null``. The instruction's index may be left out; wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from hazard.program import (
     ITEM_BYTES,
@@ -153,25 +153,30 @@ def _print_tensor(t: Tensor) -> str:
     return " ".join(parts)
 
 
-def print_instruction(instruction: Instruction) -> str:
-    """One instruction, without its index."""
+def print_instruction(
+    instruction: Instruction, slot: Callable[[int], int] = int, target: Callable[[int], int] = int
+) -> str:
+    """One instruction, without its index. ``slot`` and ``target`` tell what to print for slots and jump targets."""
+
+    def listed(args: Iterable[int]) -> str:
+        return ", ".join(f"%{slot(a)}" for a in args)
+
     match instruction:
         case Kernel(operator, args):
-            return f"{_operator(operator)}({', '.join(f'%{a}' for a in args)})"
+            return f"{_operator(operator)}({listed(args)})"
         case DelegateCall(delegate, args, outputs):
             if outputs is None:
-                return f"delegate {delegate} ({', '.join(f'%{a}' for a in args)})"
+                return f"delegate {delegate} ({listed(args)})"
             cut = len(args) - outputs
-            left, right = (", ".join(f"%{a}" for a in part) for part in (args[:cut], args[cut:]))
-            return f"delegate {delegate} ({left} -> {right})"
-        case Move(source, target):
-            return f"move %{target} <- %{source}"
-        case Alias(source, target):
-            return f"alias %{target} <- %{source}"
-        case JumpFalse(condition, target):
-            return f"jump-false %{condition} -> {target}"
+            return f"delegate {delegate} ({listed(args[:cut])} -> {listed(args[cut:])})"
+        case Move(source, to):
+            return f"move %{slot(to)} <- %{slot(source)}"
+        case Alias(source, to):
+            return f"alias %{slot(to)} <- %{slot(source)}"
+        case JumpFalse(condition, to):
+            return f"jump-false %{slot(condition)} -> {target(to)}"
         case Free(value):
-            return f"free %{value}"
+            return f"free %{slot(value)}"
     raise TypeError(instruction)
 
 

@@ -95,15 +95,17 @@ def test_color_adds_nothing_but_escapes() -> None:
 def test_branches_and_loops_are_found() -> None:
     seed = checked(SEED).methods[0].analysis
     assert parts_of(seed.method, 0, seed.scalars.written) == [
-        Part("if", 4, 5, 3, 7),
-        Part("else", 7, 8, 3, 7),
-        Part("if", 10, 18, 9, 7),
-        Part("if", 12, 13, 11, 20),
-        Part("else", 15, 17, 11, 20),
-        Part("else", 20, 21, 9, 7),
+        Part("if", 4, 5, 3, "the branch of [3] where %7 is true"),
+        Part("else", 7, 8, 3, "the branch of [3] where %7 is false"),
+        Part("if", 10, 18, 9, "the branch of [9] where %7 is true"),
+        Part("if", 12, 13, 11, "the branch of [11] where %20 is true"),
+        Part("else", 15, 17, 11, "the branch of [11] where %20 is false"),
+        Part("else", 20, 21, 9, "the branch of [9] where %7 is false"),
     ]
     loop = hazard.check(LOOP.encode()).programs[0].methods[0].analysis
-    assert parts_of(loop.method, 0, loop.scalars.written) == [Part("loop", 0, 5, 5, 7)]
+    assert parts_of(loop.method, 0, loop.scalars.written) == [
+        Part("loop", 0, 5, 5, "the loop of [0] to [5]")
+    ]
 
 
 def test_around_shows_the_neighbourhood_only() -> None:

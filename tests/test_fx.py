@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any
 
 import pytest
+import torch
 
 import hazard
 from corpus import cases
@@ -18,8 +19,6 @@ from hazard.frontends.fx import PlannedGraph, program_from_graphs
 from hazard.pipeline import edge_signatures, from_manager
 from hazard.program import Alias, Method, Program
 from hazard.text import parse_program, print_program
-
-torch = pytest.importorskip("torch")
 
 #: The installed release: the current one, or the older one that CONTRIBUTING.md tells how to test.
 RELEASE = metadata.version("executorch")
@@ -218,8 +217,7 @@ def reads_at_fault(program: Program) -> dict[tuple[str, int | str, int | None], 
         method = program.method(finding.method)
         where: int | str = use.operator
         if use.instruction is not None:
-            origin = method.chains[use.chain][use.instruction].origin
-            where = use.instruction if origin is None or origin.index is None else origin.index
+            where = use.instruction
         slot = method.emitted_slot(use.slot) if use.slot is not None else None
         found.setdefault((method.name, where, slot), set()).add(finding.code)
     return found

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 import hazard
 from corpus.experiment import Experiment, floats
 from hazard.pipeline import CheckedPlanning, edge_signatures, from_manager, plan_edge
 from hazard.program import Program
-
-torch = pytest.importorskip("torch")
 
 
 def module(update: Callable[..., Any], **buffers: Any) -> Any:

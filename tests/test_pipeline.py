@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import warnings
@@ -10,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import hazard
 from corpus.experiment import Experiment
 from hazard.cli import main
 from hazard.pipeline import CheckedPlanning, holds_graphs, load_target, plan_edge, program_of
 from hazard.program import Planned
-
-torch = pytest.importorskip("torch")
 
 ROOT = Path(__file__).resolve().parent.parent
 HAZARDOUS, SAFE = "c01_two_sibling_both_out", "c02b_first_dead_before_second"
@@ -119,6 +119,36 @@ def test_an_unknown_release_is_told_unless_the_file_agrees(monkeypatch: pytest.M
         f"how ExecuTorch {release} emits graphs is not known; hazard knows 0.9",
     )
     assert hazard.check(manager).verdict == "proved"
+
+
+def told(name: str) -> str:
+    edge, config = lowered(name)
+    return str(hazard.check(edge.to_executorch(config)))
+
+
+def test_lines_are_those_of_the_model_not_of_the_modules_that_it_calls() -> None:
+    text = unwrapped(told("f36_conv_bn_view_mha_after_cond"))
+    assert "read at corpus/f36_conv_bn_view_mha_after_cond/model.py:18 in forward: `q = self.q(h).view" in text
+    assert "linear.py" not in text
+
+
+def test_a_delegate_has_the_line_of_what_it_took_over() -> None:
+    text = unwrapped(told("c20_xnnpack_around_cond"))
+    assert "read at corpus/c20_xnnpack_around_cond/model.py:21 in forward: `return self.l2(a) + self.l2(b)`" in text
+
+
+def test_a_read_that_updates_a_buffer_names_it() -> None:
+    assert "`cond[0]` is read here, as the new value of buffer `layers.0.keys`" in told("r01_cross_attention_cache")
+
+
+def test_a_call_without_a_line_lies_between_two_that_have_one() -> None:
+    text = unwrapped(told("c16_reinplace_default_view_used_later"))
+    here = "corpus/c16_reinplace_default_view_used_later/model.py"
+    assert f"overwritten by what the exporter made, between {here}:12 in forward and {here}:14 in forward" in text
+
+
+def unwrapped(text: str) -> str:
+    return re.sub(r"\n {4,}", " ", text)
 
 
 def test_lines_survive_reinplacing() -> None:

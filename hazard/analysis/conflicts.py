@@ -21,7 +21,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One event of a story. ``instruction`` is the index within the chain, None for inputs, state and outputs.
+    """One event of a story. ``instruction`` is the index within the emitted chain, None for what is not in one: inputs,
+    state, outputs, and a graph's mere names for values.
 
     ``slot`` is the value concerned, ``name`` its name in the model if known; ``arena`` is None outside of arenas;
     ``offset`` and ``nbytes`` are in bytes; ``call`` counts from 1, None where the event precedes all calls. ``method``

@@ -56,7 +56,8 @@ class Flow:
 
     method: Method
     code: list[Step]
-    sites: list[tuple[int, int] | None]  # (chain, instruction) of each position; None for staging and uses
+    sites: list[tuple[int, int | None] | None]  # (chain, number) of each instruction; None for staging and uses
+    starts: list[int]  # position of the first instruction of each chain
     blocks: list[Block]
     block_of: list[int]
     exit: int
@@ -88,13 +89,13 @@ class Flow:
 def build_flow(method: Method) -> Flow:
     """Lays out the code and finds blocks; edges that a constant predicate forbids are left out."""
     code: list[Step] = [Stage(i) for i in method.inputs]
-    sites: list[tuple[int, int] | None] = [None] * len(code)
+    sites: list[tuple[int, int | None] | None] = [None] * len(code)
     first = len(code)
-    chain_start = []
+    starts = []
     for c, chain in enumerate(method.chains):
-        chain_start.append(len(code))
+        starts.append(len(code))
         code.extend(chain)
-        sites.extend((c, i) for i in range(len(chain)))
+        sites.extend([(c, number) for number in method.numbers(c)])
     tail = len(code)
     code.extend(Use(o) for o in method.outputs)
     sites.extend([None] * len(method.outputs))
@@ -106,12 +107,12 @@ def build_flow(method: Method) -> Flow:
         if isinstance(step, JumpFalse):
             site = sites[position]
             assert site is not None
-            targets[position] = chain_start[site[0]] + step.target
+            targets[position] = starts[site[0]] + step.target
             leaders.add(targets[position])
             leaders.add(position + 1)
     # An empty tail still needs a block of its own, the place of the call's end.
-    starts = sorted(leaders)
-    blocks = [Block(s, e) for s, e in zip(starts, [*starts[1:], len(code)], strict=True)]
+    begins = sorted(leaders)
+    blocks = [Block(s, e) for s, e in zip(begins, [*begins[1:], len(code)], strict=True)]
     index = {b.start: i for i, b in enumerate(blocks)}
     block_of = [0] * (len(code) + 1)
     for i, b in enumerate(blocks):
@@ -136,7 +137,7 @@ def build_flow(method: Method) -> Flow:
                 b.successors = [(through, True), (taken, False)]
         else:
             b.successors = [(i + 1, None)]
-    flow = Flow(method, code, sites, blocks, block_of, exit_block, first)
+    flow = Flow(method, code, sites, starts, blocks, block_of, exit_block, first)
     complete(flow)
     return flow
 

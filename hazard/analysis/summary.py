@@ -257,7 +257,7 @@ class Memory:
         for block, outcome in path.steps if path else ():
             jump = self.flow.blocks[block].end - 1
             step, site = self.flow.code[jump], self.flow.sites[jump]
-            if outcome is not None and isinstance(step, JumpFalse) and site is not None:
+            if outcome is not None and isinstance(step, JumpFalse) and site is not None and site[1] is not None:
                 found.append((site[1], step.condition, outcome))
         return tuple(dict.fromkeys(found))
 

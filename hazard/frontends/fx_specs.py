@@ -269,6 +269,8 @@ class Origins:
             # The exporter makes write-backs itself; the value that is written tells the line.
             value = node.args[1]
             trace = value.meta.get("stack_trace") if hasattr(value, "meta") else None
+        if not trace and getattr(node.target, "__name__", None) == "executorch_call_delegate":
+            trace = _first_trace_of_delegate(node)
         if not isinstance(trace, str):
             return None, None, None, None
         known = self._frames.get(trace)
@@ -277,15 +279,34 @@ class Origins:
         return known
 
 
+def _first_trace_of_delegate(node: Any) -> str | None:
+    """Where the first operator that a delegate has taken over comes from."""
+    name = getattr(node.args[0], "target", None) if node.args else None
+    lowered = getattr(node.graph.owning_module, name, None) if isinstance(name, str) else None
+    original = getattr(getattr(lowered, "original_module", None), "graph", None)
+    traces = (n.meta.get("stack_trace") for n in getattr(original, "nodes", ()) if n.op == "call_function")
+    return next((t for t in traces if isinstance(t, str)), None)
+
+
+#: Packages whose frames tell nothing of the user's model.
+_LIBRARIES: Final = re.compile(r"[\\/](site|dist)-packages[\\/](torch|torchao|executorch)[\\/]")
+
+
 def _parse(trace: str) -> tuple[str | None, int | None, str | None, str | None]:
-    """(file, line, source text, function) of the innermost frame that is a file: tracing adds code that it made."""
+    """(file, line, source text, function) of the innermost frame of the model: tracing adds code that it made, and
+    modules of torch call functions. A trace without such a frame tells its innermost file."""
     lines = trace.splitlines()
+    found: tuple[str | None, int | None, str | None, str | None] = (None, None, None, None)
     for i in range(len(lines) - 1, -1, -1):
         match = _FRAME.match(lines[i])
-        if match and not match[1].startswith("<"):
-            source = lines[i + 1].strip() if i + 1 < len(lines) else ""
-            return match[1], int(match[2]), source or None, match[3]
-    return None, None, None, None
+        if not match or match[1].startswith("<"):
+            continue
+        source = lines[i + 1].strip() if i + 1 < len(lines) else ""
+        frame = (match[1], int(match[2]), source or None, match[3])
+        if not _LIBRARIES.search(match[1]):
+            return frame
+        found = frame if found[0] is None else found
+    return found
 
 
 def is_write_back(node: Any) -> bool:

@@ -41,18 +41,16 @@ NAMED = 6
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A branch or loop: instructions ``first`` to ``last`` of one chain, and what decides it."""
+    """A branch or loop: instructions ``first`` to ``last`` of one chain, what decides it, and what people call it."""
 
     kind: str  # "if", "else" or "loop"
     first: int
     last: int
     jump: int
-    condition: int
+    words: str
 
     def __str__(self) -> str:
-        if self.kind == "loop":
-            return f"the loop of [{self.first}] to [{self.jump}]"
-        return f"the branch of [{self.jump}] where %{self.condition} is {'true' if self.kind == 'if' else 'false'}"
+        return self.words
 
 
 def parts_of(method: Method, chain: int, written: Collection[int]) -> list[Part]:
@@ -61,20 +59,23 @@ def parts_of(method: Method, chain: int, written: Collection[int]) -> list[Part]
     Jumps of another shape are left as jumps. ``written`` are the slots of numbers that some instruction writes.
     """
     code = method.chains[chain]
+    numbers = method.numbers(chain)
     found = []
     for i, step in enumerate(code):
         if not isinstance(step, JumpFalse) or _is_skip(method, step, written):
             continue
         if step.target <= i:
-            found.append(Part("loop", step.target, i, i, step.condition))
+            begin = method.number_from(chain, step.target)
+            found.append(Part("loop", step.target, i, i, f"the loop of [{begin}] to [{numbers[i]}]"))
             continue
+        branch = f"the branch of [{numbers[i]}] where %{method.emitted_slot(step.condition)} is"
         last = step.target - 1
         skip = code[last] if last > i else None
         if isinstance(skip, JumpFalse) and _is_skip(method, skip, written) and skip.target > last:
-            found.append(Part("if", i + 1, last - 1, i, step.condition))
-            found.append(Part("else", step.target, skip.target - 1, i, step.condition))
+            found.append(Part("if", i + 1, last - 1, i, f"{branch} true"))
+            found.append(Part("else", step.target, skip.target - 1, i, f"{branch} false"))
         else:
-            found.append(Part("if", i + 1, last, i, step.condition))
+            found.append(Part("if", i + 1, last, i, f"{branch} true"))
     return sorted((p for p in found if p.first <= p.last), key=lambda p: (p.first, -p.last))
 
 
@@ -93,7 +94,7 @@ class Listing:
         self.method = self.a.method
         self.findings = list(findings)
         self.parts = [parts_of(self.method, c, self.a.scalars.written) for c in range(len(self.method.chains))]
-        self.positions = {site: p for p, site in enumerate(self.a.flow.sites) if site is not None}
+        self.numbers = [self.method.numbers(c) for c in range(len(self.method.chains))]
         self._present: list[int] | None = None
 
     # --- words --------------------------------------------------------------------------------------------------------
@@ -102,7 +103,11 @@ class Listing:
         """``%7``, with the name in the model where it is known."""
         value = self.method.values[slot]
         known = (value.name or value.fqn) if isinstance(value, Tensor) else None
-        return f"%{slot}:{clean(known)}" if known else f"%{slot}"
+        return f"{self.slot(slot)}:{clean(known)}" if known else self.slot(slot)
+
+    def slot(self, slot: int) -> str:
+        """``%7``: where a value lies in the emitted table, in which a graph's mere names for values have no entry."""
+        return f"%{self.method.emitted_slot(slot)}"
 
     def argument(self, slot: int) -> str:
         """What stands at a slot: a number as itself, a tensor by its name."""
@@ -158,7 +163,8 @@ class Listing:
             case Free(value):
                 return f"free {self.name(value)}"
             case JumpFalse(condition, target):
-                return f"jump-false {self.argument(condition)} -> {target}"
+                number = self.method.number_from(self.chain(position), target)
+                return f"jump-false {self.argument(condition)} -> {number}"
             case Stage(slot):
                 return f"input {self.name(slot)}"
             case Use(slot):
@@ -173,7 +179,7 @@ class Listing:
             if isinstance(step, Alias):
                 return ""
             through = step.source in self.a.roles.moved
-            return f"refers to {f'what %{step.source} refers to' if through else self.place(step.source)}"
+            return f"refers to {f'what {self.slot(step.source)} refers to' if through else self.place(step.source)}"
         told = []
         for word, slots in (
             ("writes", effect.writes),
@@ -192,10 +198,10 @@ class Listing:
             objects = sorted({f[0] for f in self.a.reaching.reads.get((position, slot), ())})
         else:
             objects = sorted(self.a.reaching.writes.get((position, slot), ()))
-        others = [o for o in objects if o != slot]
+        others = [o for o in objects if self.slot(o) != self.slot(slot)]
         if not others:
-            return f"%{slot} {self.place(slot)}"
-        return f"%{slot} -> " + " or ".join(f"%{o} {self.place(o)}" for o in objects)
+            return f"{self.slot(slot)} {self.place(objects[0] if objects else slot)}"
+        return f"{self.slot(slot)} -> " + " or ".join(f"{self.slot(o)} {self.place(o)}" for o in objects)
 
     def live(self, position: int) -> str:
         """The planned tensors that hold a value at a position."""
@@ -207,7 +213,11 @@ class Listing:
         if not slots:
             return ""
         more = f" and {len(slots) - NAMED} more" if len(slots) > NAMED else ""
-        return "live " + " ".join(f"%{s}" for s in slots[:NAMED]) + more
+        return "live " + " ".join(map(self.slot, slots[:NAMED])) + more
+
+    def chain(self, position: int) -> int:
+        site = self.a.flow.sites[position]
+        return site[0] if site is not None else 0
 
     # --- the listing --------------------------------------------------------------------------------------------------
 
@@ -225,10 +235,9 @@ class Listing:
         for chain, code in enumerate(self.method.chains):
             if len(self.method.chains) > 1:
                 yield f"  chain {chain}"
-            if around is not None and around >= len(code):
-                continue
+            centre = self.numbers[chain].index(around) if around in self.numbers[chain] else None
             for index in range(len(code)):
-                if around is not None and abs(index - around) > reach:
+                if around is not None and (centre is None or abs(index - centre) > reach):
                     continue
                 yield from self._instruction(chain, index)
         if around is None:
@@ -238,7 +247,9 @@ class Listing:
 
     def _instruction(self, chain: int, index: int) -> Iterator[str]:
         step = self.method.chains[chain][index]
-        position = self.positions[chain, index]
+        position = self.a.flow.starts[chain] + index
+        number = self.numbers[chain][index]
+        gutter = "" if number is None else str(number)
         parts = self.parts[chain]
         for part in parts:
             if part.kind == "loop" and part.first == index:
@@ -248,14 +259,14 @@ class Listing:
         own = next((p for p in parts if p.jump == index and p.kind != "else"), None)
         if isinstance(step, JumpFalse) and own is not None:
             if own.kind == "loop":
-                text, depth = f"again until all of %{step.condition} is true", depth - 1
+                text, depth = f"again until all of {self.slot(step.condition)} is true", depth - 1
             else:
                 text = f"if all of {self.name(step.condition)} is true"
-            yield from self._event(position, depth, str(index), self.paint("gutter", text))
+            yield from self._event(position, depth, gutter, self.paint("gutter", text))
         elif isinstance(step, JumpFalse) and any(p.kind == "else" and p.first == index + 1 for p in parts):
-            yield from self._event(position, depth, str(index), self.paint("gutter", "else"))
+            yield from self._event(position, depth, gutter, self.paint("gutter", "else"))
         else:
-            yield from self._event(position, depth, str(index))
+            yield from self._event(position, depth, gutter)
 
     def _event(self, position: int, depth: int, gutter: str, text: str | None = None) -> Iterator[str]:
         step = self.a.flow.code[position]
@@ -292,7 +303,9 @@ def annotate(
     """The listing of a program. Raises InputError for a method or instruction that it does not have."""
     chosen = _methods(program, method)
     if around is not None:
-        longest = max((len(c) for m in chosen for c in m.analysis.method.chains), default=0)
+        methods = [m.analysis.method for m in chosen]
+        numbers = [m.numbers(c) for m in methods for c in range(len(m.chains))]
+        longest = max((len(ns) - ns.count(None) for ns in numbers), default=0)
         if around >= longest:
             raise InputError(f"there is no instruction {around}: the longest chain has {longest}")
     paint = Paint(color)
@@ -415,9 +428,10 @@ class _Life:
         if isinstance(step, Move | Alias):
             if step.target in self.sources or step.source in self.sources:
                 word = "moved" if isinstance(step, Move) else "named"
-                told.append(("bold", word, f"%{step.target} refers to the tensor of %{step.source} from here on"))
+                target, source = listing.slot(step.target), listing.slot(step.source)
+                told.append(("bold", word, f"{target} refers to the tensor of {source} from here on"))
         elif effect.points is not None and effect.points[1] in self.family:
-            told.append(("bold", "viewed", f"%{effect.points[0]} sees the same bytes"))
+            told.append(("bold", "viewed", f"{listing.slot(effect.points[0])} sees the same bytes"))
         mine = [s for s in writes if s in self.family or self._objects(position, s) & self.family]
         for slot in mine:
             word = "defined" if slot in effect.writes else "changed in part"
@@ -428,7 +442,7 @@ class _Life:
             if slot not in mine:
                 victims = [o for o in self.family if self._holds(o) and self._hits(position, slot, o)]
                 if victims:
-                    hit = ", ".join(f"%{v} {listing.place(v)}" for v in sorted(victims))
+                    hit = ", ".join(f"{listing.slot(v)} {listing.place(v)}" for v in sorted(victims))
                     told.append(("warning", "bytes reused", f"{listing.seen(position, slot, False)} over {hit}"))
         for slot in effect.reads:
             if slot in self.family:
@@ -436,9 +450,9 @@ class _Life:
         if not told:
             return
         site = self.a.flow.sites[position]
-        gutter = "" if site is None else str(site[1])
+        gutter = "" if site is None or site[1] is None else str(site[1])
         text = listing.instruction(position)
-        where = self._where(site)
+        where = "" if site is None else self._where(site[0], position - self.a.flow.starts[site[0]])
         for style, word, remark in told:
             yield listing._row(gutter, 0, f"{listing.paint(style, word)}  {text}", remark + where)
         for number, finding in listing.findings:
@@ -472,11 +486,9 @@ class _Life:
                 words.append("what the arena held")
             else:
                 site = self.a.flow.sites[definer]
-                words.append(f"[{site[1]}]" if site is not None else "the input")
+                words.append(f"[{site[1]}]" if site is not None and site[1] is not None else "the input")
         return f"expects {' or '.join(words)}" if words else self.listing.seen(position, slot, True)
 
-    def _where(self, site: tuple[int, int] | None) -> str:
-        if site is None:
-            return ""
-        inside = [str(p) for p in self.listing.parts[site[0]] if p.first <= site[1] <= p.last]
+    def _where(self, chain: int, index: int) -> str:
+        inside = [str(p) for p in self.listing.parts[chain] if p.first <= index <= p.last]
         return f"; in {', in '.join(reversed(inside))}" if inside else ""

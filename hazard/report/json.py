@@ -73,6 +73,10 @@ def _method(m: MethodReport) -> dict[str, Any]:
 
 def finding_object(f: Finding, p: ProgramReport) -> dict[str, Any]:
     """One finding; ``define``, ``clobber`` and ``use`` are null where there is none."""
+
+    def place(q: Place | None) -> dict[str, Any] | None:
+        return _place(q, f, p)
+
     return {
         "code": f.code,
         "name": f.name,
@@ -82,12 +86,12 @@ def finding_object(f: Finding, p: ProgramReport) -> dict[str, Any]:
         "method": f.method,
         "message": f.message,
         "help": f.help,
-        "define": _place(f.define, f),
-        "clobber": _place(f.clobber, f),
-        "use": _place(f.use, f),
-        "all_defines": [_place(q, f) for q in f.all_defines],
-        "all_clobbers": [_place(q, f) for q in f.all_clobbers],
-        "witness": _witness(f.witness),
+        "define": place(f.define),
+        "clobber": place(f.clobber),
+        "use": place(f.use),
+        "all_defines": list(map(place, f.all_defines)),
+        "all_clobbers": list(map(place, f.all_clobbers)),
+        "witness": _witness(f.witness, f, p),
         "approximations": list(f.approximations),
         "notes": list(f.notes),
         "properties": {name: _plain(value) for name, value in f.properties},
@@ -99,7 +103,13 @@ def _suppressed(s: Suppressed, p: ProgramReport) -> dict[str, Any]:
     return {"finding": finding_object(s.finding, p), "kind": s.kind, "reason": s.reason}
 
 
-def _place(p: Place | None, f: Finding) -> dict[str, Any] | None:
+def _slot(slot: int | None, method: str, program: ProgramReport) -> int | None:
+    """A slot of the emitted table, in which a graph's mere names for values have no entry."""
+    known = next((m.analysis.method for m in program.methods if m.name == method), None)
+    return slot if slot is None or known is None else known.emitted_slot(slot)
+
+
+def _place(p: Place | None, f: Finding, program: ProgramReport) -> dict[str, Any] | None:
     if p is None:
         return None
     return {
@@ -108,7 +118,7 @@ def _place(p: Place | None, f: Finding) -> dict[str, Any] | None:
         "instruction": p.instruction,
         "call": p.call,
         "operator": p.operator,
-        "value": p.slot,
+        "value": _slot(p.slot, p.method or f.method, program),
         "arena": p.arena,
         "offset": p.offset,
         "nbytes": p.nbytes,
@@ -127,12 +137,12 @@ def _origin(o: Origin | None) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _witness(w: Witness | None) -> dict[str, Any] | None:
+def _witness(w: Witness | None, f: Finding, program: ProgramReport) -> dict[str, Any] | None:
     if w is None:
         return None
     return {
         "calls": w.calls,
-        "decisions": [_decision(d) for d in w.decisions],
+        "decisions": [_decision(d, f, program) for d in w.decisions],
         "arena": w.arena,
         "low": w.low,
         "high": w.high,
@@ -141,10 +151,14 @@ def _witness(w: Witness | None) -> dict[str, Any] | None:
     }
 
 
-def _decision(d: Decision) -> dict[str, Any]:
+def _decision(d: Decision, f: Finding, program: ProgramReport) -> dict[str, Any]:
     return {
-        "call": d.call, "instruction": d.instruction, "value": d.slot, "held": d.held, "origin": _origin(d.origin),
-    }  # fmt: skip
+        "call": d.call,
+        "instruction": d.instruction,
+        "value": _slot(d.slot, f.method, program),
+        "held": d.held,
+        "origin": _origin(d.origin),
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -5,10 +5,12 @@ All renderers for people take their words from here, so that they say the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hazard.program import Move, Origin
+from hazard.analysis.flow import Stage, Use
+from hazard.program import Kernel, Move, Origin, Tensor
 from hazard.report.places import relative
 from hazard.report.terminal import clean
 from hazard.rule import Finding, value_word
@@ -24,7 +26,8 @@ LISTED = 8
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One point of the story. ``role`` is defined, overwritten or read; ``code`` is the instruction as text.
+    """One point of the story. ``role`` is defined, overwritten or read; ``code`` is the instruction as text, in which
+    ``slot`` is what the step is about.
 
     ``label`` says what happens there. ``gutter`` is the index of the instruction, or a word where there is none.
     """
@@ -33,6 +36,7 @@ class Step:
     place: Place
     gutter: str
     code: str
+    slot: str
     label: str
 
 
@@ -97,9 +101,9 @@ def source_of(origin: Origin | None) -> str | None:
     return clean(text)
 
 
-def decided(decision: Decision) -> str:
+def decided(decision: Decision, slot: Callable[[int], int] = int) -> str:
     """``[3] jump-false %7: true``: the predicate held, so the jump was not taken."""
-    return f"[{decision.instruction}] jump-false %{decision.slot}: {'true' if decision.held else 'false'}"
+    return f"[{decision.instruction}] jump-false %{slot(decision.slot)}: {'true' if decision.held else 'false'}"
 
 
 def plural(count: int, noun: str) -> str:
@@ -140,10 +144,21 @@ class _Teller:
                 label = f"{value_word(f.use)} is read here, as an output"
             elif self.together():
                 label = f"{value_word(f.use)} is {'written' if same else 'read'} by the same instruction"
+            elif buffer := self.updated(f.use):
+                label = f"{value_word(f.use)} is read here, as the new value of buffer `{clean(buffer)}`"
             else:
                 label = f"{value_word(f.use)} is read here"
             result.append(self.step("read", f.use, label, told))
         return result
+
+    def updated(self, place: Place) -> str | None:
+        """The buffer, by its name, that the instruction at a place gives its new value."""
+        analysis = self.analyses.get(place.method or self.f.method)
+        step = analysis.flow.code[place.position] if analysis is not None and place.instruction is not None else None
+        if analysis is None or not isinstance(step, Kernel) or step.operator != "aten::copy_":
+            return None
+        buffer = analysis.method.values[analysis.method.emitted_slot(step.args[0])]
+        return buffer.fqn if isinstance(buffer, Tensor) and place.slot != step.args[0] else None
 
     def together(self) -> bool:
         """Whether one execution of one instruction both writes and reads the bytes."""
@@ -176,7 +191,7 @@ class _Teller:
             gutter = f"{place.chain}/{gutter}"
         if place.method not in (None, self.f.method) and gutter:
             gutter = f"{clean(str(place.method))}:{gutter}"
-        return Step(role, place, gutter, self.code(place), clean(" ".join(parts)))
+        return Step(role, place, gutter, self.code(place), self.slot(place), clean(" ".join(parts)))
 
     def code(self, place: Place) -> str:
         """The instruction at a place as `.hir` has it; inputs, outputs and initial state as words."""
@@ -184,18 +199,30 @@ class _Teller:
         if place.instruction is not None and analysis is not None:
             from hazard.text import print_instruction
 
-            return print_instruction(analysis.method.chains[place.chain][place.instruction])
+            step = analysis.flow.code[place.position]
+            assert not isinstance(step, Stage | Use)
+            method, chain = analysis.method, place.chain
+            return print_instruction(step, method.emitted_slot, lambda i: method.number_from(chain, i))
+        slot = self.slot(place)
         if place.operator == "nothing":
-            return f"%{place.slot} before the first call"
-        return f"{clean(place.operator)} %{place.slot}" if place.slot is not None else clean(place.operator)
+            return f"{slot} before the first call"
+        return f"{clean(place.operator)} {slot}" if slot else clean(place.operator)
+
+    def slot(self, place: Place) -> str:
+        """``%7``, as the emitted table has it; nothing where a place is about no value."""
+        analysis = self.analyses.get(place.method or self.f.method)
+        if place.slot is None:
+            return ""
+        return f"%{place.slot if analysis is None else analysis.method.emitted_slot(place.slot)}"
 
     def path(self) -> list[str]:
         witness = self.f.witness
         if witness is None:
             return []
         by_call: dict[int, list[str]] = {}
+        slot: Callable[[int], int] = int if self.analysis is None else self.analysis.method.emitted_slot
         for decision in witness.decisions:
-            by_call.setdefault(decision.call, []).append(decided(decision))
+            by_call.setdefault(decision.call, []).append(decided(decision, slot))
         told = [f"call {call}, {', '.join(_folded(jumps))}" for call, jumps in sorted(by_call.items())]
         first = min(by_call, default=1)
         if first > 1:
@@ -243,12 +270,15 @@ class _Teller:
     def notes(self) -> list[str]:
         f = self.f
         notes = []
-        moves = self.moves()
-        for chain, index, move in moves:
-            at = f"[{index}]" if not chain else f"chain {chain}, [{index}]"
+        for chain, index, move in self.moves():
+            assert self.analysis is not None
+            method = self.analysis.method
+            number = method.number_from(chain, index)
+            at = f"[{number}]" if not chain else f"chain {chain}, [{number}]"
+            target, source = method.emitted_slot(move.target), method.emitted_slot(move.source)
             notes.append(
-                f"{at} move %{move.target} <- %{move.source} makes `%{move.target}` refer to the tensor of"
-                f" `%{move.source}`; it copies no data"
+                f"{at} move %{target} <- %{source} makes `%{target}` refer to the tensor of `%{source}`;"
+                " it copies no data"
             )
         for title, places, chosen in (
             ("defined, on other paths, by", f.all_defines, f.define),
@@ -293,17 +323,35 @@ class _Teller:
         return []
 
     def sources(self) -> list[str]:
+        """The lines of the model behind the steps, with their text."""
         f = self.f
         told = []
         for role, place in (("defined", f.define), ("overwritten", f.clobber), ("read", f.use)):
             origin = place.origin if place is not None else None
             if source := source_of(origin):
-                told.append(f"{role} at {source}")
-            # Programs made from graphs number more instructions than are emitted.
-            if place is not None and origin is not None and origin.index not in (None, place.instruction):
-                first = told.pop() if source else role
-                told.append(f"{first}, instruction {origin.index} of the emitted program")
+                assert origin is not None
+                text = clean(origin.source or "")
+                told.append(f"{role} at {source}" + (f": `{text}`" if text else ""))
+            elif place is not None and origin is not None and (lines := self.around(place)):
+                told.append(f"{role} by what the exporter made, {lines}")
         return told
+
+    def around(self, place: Place) -> str:
+        """The nearest lines before and after an instruction that has none of its own."""
+        analysis = self.analyses.get(place.method or self.f.method)
+        if analysis is None or place.instruction is None:
+            return ""
+        code, at = analysis.flow.code, place.position
+        before = next(filter(None, map(_line, reversed(code[:at]))), None)
+        after = next(filter(None, map(_line, code[at + 1 :])), None)
+        if before == after or after is None:
+            return f"after {before}" if before else ""
+        return f"between {before} and {after}" if before else f"before {after}"
+
+
+def _line(step: object) -> str | None:
+    origin = getattr(step, "origin", None)
+    return source_of(origin) if origin is not None and origin.line is not None else None
 
 
 def _folded(jumps: list[str]) -> list[str]:

@@ -144,10 +144,9 @@ def _points(story: Story, finding: Finding, paint: Paint, margin: int, width: in
 
 def _mark(code: str, step: Step) -> tuple[int, int]:
     """Where to underline: the last mention of the slot for a write, the first for a read."""
-    slot = step.place.slot
-    if slot is None:
+    word = step.slot
+    if not word:
         return 0, max(1, len(code))
-    word = f"%{slot}"
     ends = range(len(word), len(code) + 1)
     found = [e - len(word) for e in ends if code[:e].endswith(word) and not code[e : e + 1].isdigit()]
     if not found:
