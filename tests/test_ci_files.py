@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,42 @@ def test_the_action_fails_for_wrong_usage(command: Path, tmp_path: Path) -> None
 def test_a_program_whose_name_is_an_option_is_a_program(command: Path, tmp_path: Path) -> None:
     outputs, _, _ = check(command, tmp_path, paths="--help")
     assert outputs["exit-code"] == "2"
+
+
+@pytest.mark.parametrize("version", ["", "1.2.3"])
+def test_the_action_installs_its_own_source_unless_a_release_is_named(version: str, tmp_path: Path) -> None:
+    """With a `python3` that makes an environment whose pip only says what it was asked for."""
+    tools, action = tmp_path / "tools", tmp_path / "the action"
+    tools.mkdir()
+    (tools / "pip").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$0.asked"\n')
+    (tools / "python3").write_text(
+        '#!/bin/sh\n[ "$1" = -c ] && exit 0\nmkdir -p "$3/bin"; cp "$(dirname "$0")/pip" "$3/bin"\n'
+    )
+    (tools / "pip").chmod(0o755)
+    (tools / "python3").chmod(0o755)
+    shutil.copytree(ROOT / "action", action / "action")
+    step = ACTION["runs"]["steps"][0]
+    place = tmp_path / "a place" / "hazard"
+    environment = {
+        **os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "GITHUB_ACTION_PATH": str(action),
+        **{
+            name: value.replace("${{ runner.temp }}/hazard", str(place)).replace("${{ inputs.version }}", version)
+            for name, value in step["env"].items()
+        },
+    }  # fmt: skip
+    subprocess.run(["bash", "-c", step["run"]], env=environment, check=True)
+    asked = (place / "bin" / "pip.asked").read_text().splitlines()
+    assert asked == ["install", "--quiet", f"hazard=={version}" if version else str(action)]
+
+
+def test_the_action_says_that_python_is_too_old(tmp_path: Path) -> None:
+    (tmp_path / "python3").write_text('#!/bin/sh\n[ "$1" = -V ] && echo Python 3.9.1; exit 1\n')
+    (tmp_path / "python3").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    script = ROOT / "action" / "install.sh"
+    done = subprocess.run(["bash", str(script)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout.startswith("::error title=hazard::hazard needs Python 3.11 or later, python3 is Python 3.9.1;")
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 101])
