@@ -9,7 +9,7 @@ import click
 
 import hazard
 from hazard.cli import emit
-from hazard.cli.groups import Command, option
+from hazard.cli.groups import Command, complete_rules, option, program
 from hazard.hosts import LOADS, NAMES
 from hazard.report import FORMATS
 
@@ -61,6 +61,10 @@ def _form_and_file(
             raise click.BadParameter(f"`{form}` is no format; known are {', '.join(FORMATS)}")
         chosen.append((form, path))
     return chosen
+
+
+def _complete_form(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [f"{form}=" for form in FORMATS if f"{form}=".startswith(incomplete)]
 
 
 def _color(word: str) -> bool | None:
@@ -119,8 +123,10 @@ analysis_options = _several(
     option("--restaged/--kept-inputs", heading=HOSTS, default=None,
            help="Whether the caller sets every input before every call.  [default: restaged]"),
     option("--select", heading=RULES, multiple=True, callback=_words, metavar="RULE,...",
+           shell_complete=complete_rules,
            help="Only these rules: codes, names, or prefixes such as HZ1; ALL for every rule."),
-    option("--ignore", heading=RULES, multiple=True, callback=_words, metavar="RULE,...", help="All but these rules."),
+    option("--ignore", heading=RULES, multiple=True, callback=_words, metavar="RULE,...",
+           shell_complete=complete_rules, help="All but these rules."),
     _plugin_option,
     option("-j", "--jobs", heading=OUTPUT, type=click.IntRange(min=1), default=1, show_default=True,
            help="Programs that are checked at the same time."),
@@ -142,6 +148,7 @@ report_options = _several(
     option("--output-format", heading=OUTPUT, type=click.Choice(list(FORMATS)), default="full", show_default=True,
            help="What is written to the standard output."),
     option("-o", "--output", "outputs", heading=OUTPUT, multiple=True, callback=_form_and_file, metavar="FORMAT=FILE",
+           shell_complete=_complete_form,
            help="Writes a file as well; may be repeated."),
     option("-v", "--verbose", heading=OUTPUT, is_flag=True,
            help="Every note in full; left out, those of one rule and program are told together, in short."),
@@ -161,7 +168,7 @@ report_options = _several(
     cat model.pte | hazard check -
     """,
 )
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@program("targets", nargs=-1, required=True, metavar="TARGET...")
 @analysis_options
 @option("--effects-template", heading=INPUTS, metavar="FILE", help="Writes such a file for the unknown operators met.")
 @option("--baseline", heading=GATE, metavar="FILE", help="Findings of this file do not fail; see `hazard baseline`.")
@@ -188,7 +195,7 @@ _baseline_file = option("--file", "-f", "file", heading=INPUTS, metavar="FILE", 
 
 
 @baseline.command("write", cls=Command, examples="hazard baseline write exported/")
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@program("targets", nargs=-1, required=True, metavar="TARGET...")
 @_baseline_file
 @analysis_options
 @click.pass_context
@@ -202,7 +209,7 @@ def baseline_write(ctx: click.Context, /, targets: tuple[str, ...], file: str | 
 
 
 @baseline.command("check", cls=Command, epilog=EXIT_CODES, examples="hazard baseline check exported/")
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@program("targets", nargs=-1, required=True, metavar="TARGET...")
 @_baseline_file
 @analysis_options
 @gate_options
@@ -219,7 +226,7 @@ def baseline_check(ctx: click.Context, /, targets: tuple[str, ...], file: str | 
 
 
 @baseline.command("prune", cls=Command, examples="hazard baseline prune exported/")
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@program("targets", nargs=-1, required=True, metavar="TARGET...")
 @_baseline_file
 @analysis_options
 @click.pass_context
@@ -243,7 +250,7 @@ def baseline_prune(ctx: click.Context, /, targets: tuple[str, ...], file: str | 
     hazard confirm model.pte --reference export.py:make_module
     """,
 )
-@click.argument("target")
+@program("target")
 @option("--reference", heading=INPUTS, metavar="FACTORY", default=None,
         help="The model that the program was made of, to compare with in eager: file.py:factory or"
         " package.module:factory of a module, an exported program or an edge program.  [default: that of TARGET]")
@@ -279,7 +286,7 @@ def confirm(ctx: click.Context, /, target: str, reference: str | None, inputs: s
     hazard fix model.pte --in-place --diff
     """,
 )
-@click.argument("file")
+@program("file")
 @option("-o", "--output", "target", heading=OUTPUT, metavar="FILE", help="Where the new program goes.")
 @option("--in-place", heading=OUTPUT, is_flag=True, help="Overwrite the input.")
 @option("--dry-run", heading=OUTPUT, is_flag=True, help="Write nothing; show what could be done about each finding.")
@@ -315,8 +322,8 @@ def fix(ctx: click.Context, /, file: str, **given: Any) -> None:
     hazard diff exported-main/ exported-branch/ --output-format markdown
     """,
 )
-@click.argument("old")
-@click.argument("new")
+@program("old")
+@program("new")
 @analysis_options
 @gate_options
 @report_options
@@ -357,7 +364,7 @@ def _program(target: str) -> Program:
     hazard dump model.pte --around 12
     """,
 )
-@click.argument("file")
+@program("file")
 @option("--annotate", heading=OUTPUT, is_flag=True,
         help="For people: branches and loops indented, bytes, live tensors, source lines, hazards.")  # fmt: skip
 @option("--around", heading=OUTPUT, type=click.IntRange(min=0), metavar="N", help="Annotated, around instruction N.")
@@ -392,7 +399,7 @@ def dump(
     hazard trace model.pte --value 1
     """,
 )
-@click.argument("file")
+@program("file")
 @option("--value", heading=INPUTS, required=True, metavar="NAME",
         help="A slot (%9), a name in the model, or the number of a finding whose value it is.")  # fmt: skip
 @option("--method", heading=INPUTS, metavar="NAME", help="One method; all if left out.")
@@ -430,7 +437,7 @@ def _deliver(text: str, path: str | None) -> None:
     short_help="Shows what lives where in the arenas, and for how long.",
     examples="hazard layout model.pte\nhazard layout model.pte --all --output-format json",
 )
-@click.argument("file")
+@program("file")
 @option("--all", "everything", heading=OUTPUT, is_flag=True, help="Every planned tensor, temporaries as well.")
 @option("--output-format", heading=OUTPUT, type=click.Choice(["text", "json"]), default="text", show_default=True,
         help="The form of the table.")  # fmt: skip
@@ -454,7 +461,7 @@ def layout(file: str, everything: bool, output_format: str, output: str | None) 
     short_help="Tells what a rule reports and what to do.",
     examples="hazard explain HZ101\nhazard explain clobbered-branch-result",
 )
-@click.argument("rules", nargs=-1, required=True, metavar="RULE...")
+@click.argument("rules", nargs=-1, required=True, metavar="RULE...", shell_complete=complete_rules)
 @option("--output-format", heading=OUTPUT, type=click.Choice(["text", "markdown", "json"]), default="text",
         show_default=True, help="Text is laid out for the terminal; in a pipe it is the Markdown itself.")  # fmt: skip
 @_plugin_option
@@ -478,3 +485,20 @@ def rules(output_format: str, plugins: tuple[str, ...], color: str) -> None:
     emit(list_rules(output_format, _color(color)))
 
 
+@app.command(
+    cls=Command,
+    short_help="Prints what completes commands, options and rules in a shell.",
+    examples="""
+    eval "$(hazard completion bash)"                                        # in ~/.bashrc
+    eval "$(hazard completion zsh)"                                         # in ~/.zshrc
+    hazard completion fish > ~/.config/fish/completions/hazard.fish
+    """,
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Prints the code that makes a shell complete commands, options, files and rules. Bash has to be 4.4 or later."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    emit(kind(app, {}, "hazard", "_HAZARD_COMPLETE").source() + "\n")

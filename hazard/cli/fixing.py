@@ -108,7 +108,10 @@ def _record(
 ) -> dict[str, Any]:
     import dataclasses
 
+    from hazard.report.json import SCHEMA_VERSION
+
     return {
+        "schema_version": SCHEMA_VERSION,
         "source": source,
         "target": target if digest else None,
         "sha256": digest,

@@ -42,5 +42,24 @@ class Command(click.Command):
 
 
 def option(*names: str, heading: str, **rest: Any) -> Callable[[Any], Any]:
-    """`click.option` under a heading."""
+    """`click.option` under a heading. What is named FILE in the help is completed as one by the shell."""
+    if rest.get("metavar", "").startswith("FILE") and "type" not in rest:
+        rest["type"] = click.Path()
     return click.option(*names, cls=Option, heading=heading, **rest)
+
+
+def program(*names: str, **rest: Any) -> Callable[[Any], Any]:
+    """`click.argument` for programs: completed as files, whatever else it may be."""
+    return click.argument(*names, type=click.Path(), **rest)
+
+
+def complete_rules(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
+    """Codes and names of rules for the shell, the last of those that commas separate."""
+    from click.shell_completion import CompletionItem
+
+    from hazard.rule import all_rules
+
+    before, comma, word = incomplete.rpartition(",")
+    codes = [(r.code, r.name) for r in all_rules() if r.code.startswith(word.upper())]
+    names = [(r.name, r.code) for r in all_rules() if word and r.name.startswith(word)]
+    return [CompletionItem(f"{before}{comma}{said}", help=other) for said, other in codes + names]
