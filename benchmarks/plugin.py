@@ -2,8 +2,8 @@
 
     python -m benchmarks.plugin
 
-A suite of 2,000 tests is run in turns without the plugin, with it, and with `--hazard`; so is a suite of one test, where
-starting pytest is all there is. Prints the least of five runs each, as a ratio to that without the plugin.
+A suite of 2,000 tests is run in turns without the plugin, with it, and with `--hazard`; so is a suite of one test, for
+which starting pytest is all there is. Prints the least of five runs each, as a ratio to that without the plugin.
 """
 
 from __future__ import annotations
