@@ -46,6 +46,7 @@ RULES = {
     "H": {"HZ602"},
     "I": {"HZ104"},
     "J": {"HZ103", "HZ402", "HZ403"},  # HZ103 where 1.4.1 gives the base away before what it backs has been read
+    "K": {"HZ202"},
 }
 
 #: Findings in programs that the runtime does not get wrong, and why they are right all the same.
@@ -59,6 +60,7 @@ FOUND_ALTHOUGH_RIGHT = {
     "k01_unbound_mode_cond": {"HZ101"},  # not emitted, but planned
     "k10_c07_no_mp_overlap_mem_id_banks": {"HZ701"},  # does not load: an arena has no size
     "m08_shared_cache_all_loaded_first": {"HZ502"},  # only because all methods are loaded before the first call
+    "n05_reinplace_puts_own_values": {"HZ404"},  # each element is put onto itself
     "c23_while_loop": {"HZ801"},  # not emitted: nobody has planned the loop
 }
 if not CURRENT:
@@ -184,6 +186,7 @@ def told(finding: Any) -> None:
 
 #: What a file alone cannot know, by the rule of the graph that then has no counterpart there.
 UNKNOWN_TO_THE_FILE = {
+    "HZ202": "what the model's state began with",
     "HZ301": "that a write is missing",
     "HZ302": "that a view without instruction is of the old state",
     "HZ303": "that an output means the old state",
@@ -196,6 +199,8 @@ UNKNOWN_TO_THE_FILE = {
 ONLY_IN_THE_FILE = {
     "c16e_reinplace_base_of_view": {("forward", 2, 10)},
     "c16j_reinplace_extra_inplace_ops": {("forward", 3, 11)},
+    "n04_reinplace_into_copy_of_input_view": {("forward", 0, 2), ("forward", 2, 2), ("forward", "output", 2)},
+    "n05_reinplace_puts_own_values": {("forward", 4, 8), ("forward", "output", 8)},
 }
 
 

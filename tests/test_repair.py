@@ -28,6 +28,9 @@ from tests.strategies import Sample, programs
 #: A view of a branch's result that reads another tensor's bytes; only the graph tells the two apart.
 NEEDS_THE_GRAPH = {"h06_cond_view_parent_slot_shares_live"}
 
+#: An in-place update of what is a view or a state, which the file does not tell.
+AMBIGUOUS = {"n04_reinplace_into_copy_of_input_view", "n05_reinplace_puts_own_values"}
+
 #: The runtime refuses the last input of this case, which is larger than the example; its shipped plan fails before.
 BEYOND_ITS_BOUND = {"c18b_unbound_dynamic_mode": {"sequence": 0, "step": 3}}
 
@@ -36,7 +39,9 @@ HARMLESS = {"e03h_custom_storage_on_cond_output"}
 
 CURABLE = ("A", "A2", "B", "E4", "E5", "F1", "I", "J")
 WRONG = [c for c, _ in cases.programs() if c.kind in CURABLE and c.name not in NEEDS_THE_GRAPH | HARMLESS]
-RIGHT = [c for c, _ in cases.programs() if c.kind is None and c.outcome()["outcome"] == "match"]
+RIGHT = [
+    c for c, _ in cases.programs() if c.kind is None and c.outcome()["outcome"] == "match" and c.name not in AMBIGUOUS
+]
 
 
 def named(found: list[cases.Case]) -> list[Any]:

@@ -1117,6 +1117,8 @@ RIGHT_BY_LUCK = {
     "e03e_custom_storage_offset_unaligned": "the slice is copied over its base in an order that happens to be right",
     "e03f_custom_storage_partial_overlap": "1.4.1 plans the slice over the half of its base that nobody reads",
     "e08_cond_output_into_state_with_second_cond": "the state is wrong, and nobody reads it",
+    "n04_reinplace_into_copy_of_input_view": "what is updated in place is no state but a view of the input",
+    "n05_reinplace_puts_own_values": "what is updated in place is no state but a view of a copy",
 }
 
 
