@@ -400,16 +400,18 @@ def _compared(graphs: Program, emitted: Any) -> Program:
 def make_target(target: str) -> Any:
     """What a factory makes that is named ``package.module:factory`` or ``file.py:factory``.
 
-    Raises InputError when there is no such factory, or when it fails: then with its own traceback.
+    Raises InputError when there is no such factory, or when it fails: then with the error and its place, and with the
+    whole traceback if HAZARD_DEBUG is set.
     """
     place, _, name = target.rpartition(":")
-    try:
-        factory = _import(place)
-        for part in name.split("."):
-            factory = getattr(factory, part)
-        return factory() if callable(factory) and not _is(factory, "Module") else factory
-    except Exception as error:
-        raise InputError(f"{target}: {_own_traceback(error)}") from error
+    factory = _called(target, lambda: _import(place))
+    for part in name.split("."):
+        if not hasattr(factory, part):
+            raise InputError(f"{target}: there is no `{part}` in {place}{_hint(factory, part)}")
+        factory = getattr(factory, part)
+    if not callable(factory) or _is(factory, "Module"):
+        return factory
+    return _called(target, factory)
 
 
 def load_target(target: str) -> Any:
@@ -430,47 +432,76 @@ def lower_target(target: str) -> Any:
 
 def _of_made(use: Callable[[Any], Any], made: Any, target: str) -> Any:
     if not holds_graphs(made):
-        raise InputError(f"{target}: it returned a {type(made).__name__}, which holds no program")
+        what = "None" if made is None else f"something of type {type(made).__name__}"
+        raise InputError(f"{target}: it returned {what}, which holds no program")
+    return _called(target, lambda: use(made))
+
+
+def _called(target: str, function: Callable[[], Any]) -> Any:
+    """What a function of the user returns. Raises InputError for whatever it raises."""
     try:
-        return use(made)
+        return function()
     except InputError as error:
         raise InputError(f"{target}: {error}") from None
+    except SystemExit as error:
+        raise InputError(f"{target}: it ended Python, with the exit code {error.code}") from None
     except Exception as error:
-        raise InputError(f"{target}: {_own_traceback(error)}") from error
+        if os.environ.get("HAZARD_DEBUG"):
+            raise InputError(f"{target}: it failed\n{''.join(traceback.format_exception(error)).rstrip()}") from error
+        raise InputError(f"{target}: {_own_fault(error)}; HAZARD_DEBUG=1 shows the traceback") from error
 
 
 def _import(place: str) -> Any:
+    """The module, with its neighbours importable from now on, as for a script: a factory may import some of them."""
+    folder = os.path.dirname(os.path.abspath(place)) if place.endswith(".py") else os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     if not place.endswith(".py"):
-        sys.path.insert(0, os.getcwd())
         try:
             return importlib.import_module(place)
-        finally:
-            sys.path.remove(os.getcwd())
+        except ModuleNotFoundError as error:
+            if error.name is not None and f"{place}.".startswith(f"{error.name}."):
+                raise InputError(f"there is no module `{error.name}`") from None
+            raise
     from importlib.util import module_from_spec, spec_from_file_location
 
     if not os.path.isfile(place):
-        raise FileNotFoundError(f"there is no file {place}")
+        raise InputError("there is no such file")
     name = os.path.basename(place)[: -len(".py")]
     spec = spec_from_file_location(name, place)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    # Pickling and dataclasses look a module up by its name; its neighbours are what it imports.
+    # Pickling and dataclasses look a module up by its name.
     sys.modules[name] = module
-    folder = os.path.dirname(os.path.abspath(place))
-    sys.path.insert(0, folder)
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(folder)
+    spec.loader.exec_module(module)
     return module
 
 
-def _own_traceback(error: Exception) -> str:
-    """The traceback of the user's code: frames of this module left out."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
-    text = "".join(traceback.format_list(frames)) + "".join(traceback.format_exception_only(error))
-    return f"the code that makes the program failed\n{text.rstrip()}"
+def _hint(module: Any, wanted: str) -> str:
+    """Names of functions and classes of a module that may have been meant."""
+    import difflib
+
+    names = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", None) == module.__name__]
+    if near := difflib.get_close_matches(wanted, names, 1):
+        return f"; did you mean `{near[0]}`?"
+    return f"; there is {', '.join(sorted(names)[:8])}" if names else ""
+
+
+def _own_fault(error: Exception) -> str:
+    """An error of the user's code in one line: the first line of what it says, and where in that code it came from."""
+    import sysconfig
+
+    from hazard.report.places import relative
+
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{relative(error.filename)}:{error.lineno}: {error.msg}"
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    paths = sysconfig.get_paths()
+    libraries = (__file__, "<", *(paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")))
+    own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(libraries)]
+    where = f" ({relative(own[-1].filename)}:{own[-1].lineno})" if own else ""
+    return f"it raised {type(error).__name__}{f': {said[:300]}' if said else ''}{where}"
 
 
 __all__ = [

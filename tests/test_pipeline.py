@@ -393,6 +393,19 @@ def broken():
 
 def number():
     return 3
+
+def nothing():
+    pass
+
+def lines():
+    raise ValueError("first\\nsecond")
+
+def leaves():
+    raise SystemExit(5)
+
+def lazy():
+    import neighbour
+    return neighbour.number()
 """
 
 
@@ -418,20 +431,52 @@ def test_a_module_and_a_function_are_a_target() -> None:
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        ("broken", "name 'nobody_knows_this' is not defined"),
-        ("number", "it returned a int, which holds no program"),
-        ("missing", "has no attribute 'missing'"),
+        ("broken", "it raised NameError: name 'nobody_knows_this' is not defined ({place}:15); HAZARD_DEBUG=1 shows"),
+        ("number", "it returned something of type int, which holds no program"),
+        ("nothing", "it returned None, which holds no program"),
+        ("lines", "it raised ValueError: first ({place}:24)"),
+        ("leaves", "it ended Python, with the exit code 5"),
+        ("lazy", "it returned something of type float"),
+        ("missing", "there is no `missing` in {place}; there is Model, broken, lazy, leaves, lines, model, nothing"),
+        ("modle", "there is no `modle` in {place}; did you mean `model`?"),
     ],
 )
 def test_errors_of_the_factory_are_its_own(
     factories: Path, function: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (factories.parent / "neighbour.py").write_text("def number():\n    return 0.5\n")
     assert main(["check", f"{factories}:{function}"]) == 2
-    captured = capsys.readouterr()
-    assert said in captured.out + captured.err
-    if function == "broken":
-        assert f'File "{factories}", line 15, in broken' in captured.out + captured.err
-    assert "pipeline.py" not in captured.out + captured.err
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert said.replace("{place}", str(factories)) in err
+
+
+def test_the_traceback_of_a_factory_is_shown_when_asked_for(
+    factories: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAZARD_DEBUG", "1")
+    assert main(["check", f"{factories}:broken"]) == 2
+    assert f'File "{factories}", line 15, in broken' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("gone.py:model", "gone.py:model: there is no such file"),
+        ("gone.module:model", "gone.module:model: there is no module `gone`"),
+        ("wrong.py:model", "wrong.py:model: wrong.py:1: "),
+        ("needy.py:model", "needy.py:model: it raised ModuleNotFoundError: No module named 'gone' (needy.py:1)"),
+    ],
+)
+def test_modules_that_cannot_be_imported_are_named(
+    target: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    (tmp_path / "wrong.py").write_text("def model(:\n")
+    (tmp_path / "needy.py").write_text("import gone\n")
+    assert main(["check", target]) == 2
+    assert capsys.readouterr().err.startswith(f"hazard: error: {said}")
 
 
 def test_nothing_heavy_is_imported_for_a_file() -> None:
