@@ -386,6 +386,43 @@ def test_rows_of_a_loop_that_were_read_may_be_overwritten_but_not_the_next() -> 
     assert [f.code for f in hazard.check(parse_program(hit)).findings if f.severity == "error"] == ["HZ102"]
 
 
+def test_a_run_time_view_of_one_row_is_one_iteration() -> None:
+    """The view has the bytes of another tensor and sizes of its own, which say how often the loop runs."""
+    text = """
+method forward
+  arena 1 : 128
+  %0 = tensor f32[2] @ 1+0
+  %1 = tensor f32[ROWS,2] @ 1+32
+  %2 = int 0
+  %3 = int 0
+  %4 = tensor f32[2] @ 1+64
+  %5 = tensor f32[2] @ 1+0
+  %6 = int 0
+  %7 = int 1
+  %8 = bool false
+  %9 = tensor f32[ROWS,2]
+  %10 = ints 7 11
+  %11 = int 2
+  inputs %0
+  outputs %1
+  chain
+    0  executorch_prim::et_view.default(%0, %10, %9)
+    1  aten::sym_size.int(%9, %6, %3)
+    2  aten::select_copy.int_out(%9, %6, %2, %4, %4)
+    3  aten::sin.out(%4, %5, %5)
+    4  executorch_prim::et_copy_index.tensor(%1, %5, %2)
+    5  executorch_prim::add.Scalar(%2, %7, %2)
+    6  executorch_prim::eq.Scalar(%2, %3, %8)
+    7  jump-false %8 -> 2
+    8  executorch_prim::sub.Scalar(%2, %3, %2)
+"""
+    assert hazard.check(parse_program(text.replace("ROWS", "1"))).verdict == "proved"
+    two = text.replace("ROWS", "2").replace("%0 = tensor f32[2]", "%0 = tensor f32[4]").replace("int 1\n", "int 2\n")
+    two = two.replace("%5 = tensor f32[2] @ 1+0", "%5 = tensor f32[2] @ 1+8").replace("%2, %7, %2", "%2, %12, %2")
+    two = two.replace("  inputs", "  %12 = int 1\n  inputs", 1)
+    assert [f.code for f in hazard.check(parse_program(two)).findings if f.severity != "note"] == ["HZ102"]
+
+
 def test_state_whose_value_the_program_lost_is_an_error() -> None:
     text = """
 method forward

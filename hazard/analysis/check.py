@@ -96,7 +96,7 @@ def analyse(method: Method, declared: Mapping[str, Declaration] | None = None) -
     outputs: dict[int, int] = {}
     while True:
         roles = settle_roles(flow, effects, regions, outputs)
-        scalars = propagate(flow, effects, roles.moved)
+        scalars = propagate(flow, effects, roles.renamed)
         reaching = Reaching(flow, effects, regions, roles, scalars)
         reaching.solve()
         found = _outputs_shown(reaching)

@@ -201,7 +201,7 @@ class Predicates:
                 if arg in effect.shapes:
                     shaped = self.method.values[arg]
                     static = isinstance(shaped, Tensor) and shaped.dynamism is Dynamism.STATIC
-                    if static and isinstance(shaped, Tensor) and arg not in self.reaching.roles.moved:
+                    if static and isinstance(shaped, Tensor) and arg not in self.reaching.roles.renamed:
                         operands.append(("sizes", shaped.sizes, shaped.dtype))
                         continue
                     part = self._intern(("shape", definer, arg), loops, 1, False, "")

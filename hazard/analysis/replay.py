@@ -267,7 +267,7 @@ class _Run:
             rows = self.rows.get(self.object_of(step.args[0]))
             if rows is not None and self.number(step.args[1]) == 0:
                 return rows
-        return evaluate(self.method, step, self.number, self.reaching.roles.moved)
+        return evaluate(self.method, step, self.number, self.reaching.roles.renamed)
 
     def collide(self, position: int) -> None:
         """Operands of one instruction that share bytes on this path."""

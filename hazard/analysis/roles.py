@@ -43,7 +43,8 @@ class Guess:
 class Roles:
     """What each slot is for.
 
-    ``moved``: slots that a move, an alias or a run-time view can make refer to another tensor object.
+    ``moved``: slots that a move, an alias or a run-time view can make refer to another tensor object's bytes.
+    ``renamed``: those of them that a move or an alias does it to, whose own sizes then say nothing.
     ``views``: presumed views. ``states``: planned slots that keep a meaning from one call to the next.
     ``adopters``: position of a write to state -> the other entries of that state. ``bases``: slots that are only ever
     updated in place, with the writes that may define them: such a slot is state without contents, or a view without
@@ -52,6 +53,7 @@ class Roles:
     """
 
     moved: set[int]
+    renamed: set[int]
     views: set[int]
     written: set[int]
     root: dict[int, int]
@@ -196,6 +198,7 @@ def settle_roles(
         return slot
 
     moved: set[int] = set()
+    renamed: set[int] = set()
     move_targets: set[int] = set()
     written: set[int] = set()
     delegate_positions: list[int] = []
@@ -204,6 +207,7 @@ def settle_roles(
         match step:
             case Move(source, target) | Alias(source, target):
                 moved.add(target)
+                renamed.add(target)
                 if isinstance(step, Move):
                     move_targets.add(target)
                 parent[find(target)] = find(source)
@@ -225,7 +229,7 @@ def settle_roles(
         views = _presumed_views(flow, effects, regions, written)
     root = {s: find(s) for s, v in enumerate(method.values) if isinstance(v, Tensor)}
     adopters, bases = ({}, {}) if states_meaning else _adopters(flow, effects, regions, moved)
-    return Roles(moved, views, written, root, move_targets, guesses, adopters, bases)
+    return Roles(moved, renamed, views, written, root, move_targets, guesses, adopters, bases)
 
 
 def _adopters(

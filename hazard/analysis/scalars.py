@@ -46,16 +46,16 @@ _ARITHMETIC: dict[str, Callable[..., Number]] = {
 
 
 def evaluate(
-    method: Method, step: Kernel, number: Callable[[int], Number | None], moved: frozenset[int] | set[int]
+    method: Method, step: Kernel, number: Callable[[int], Number | None], renamed: frozenset[int] | set[int]
 ) -> Number | None:
     """The number that a call leaves in its last argument, or None; ``number`` gives those of other slots.
 
-    ``moved`` are slots whose tensor object may be another's, so that their written sizes say nothing.
+    ``renamed`` are slots whose tensor object may be another's, so that their written sizes say nothing.
     """
     name, space = base_name(step.operator), namespace(step.operator)
     if name == "sym_size" and len(step.args) == 3:
         tensor, dim = method.values[step.args[0]], number(step.args[1])
-        static = isinstance(tensor, Tensor) and tensor.dynamism is Dynamism.STATIC and step.args[0] not in moved
+        static = isinstance(tensor, Tensor) and tensor.dynamism is Dynamism.STATIC and step.args[0] not in renamed
         if (
             static
             and isinstance(dim, int)
@@ -88,8 +88,8 @@ def constant_of(method: Method, slot: int) -> Number | None:
 class Scalars:
     """Known numbers at the end of each block; built by `propagate`."""
 
-    def __init__(self, flow: Flow, effects: list[Effect], moved: set[int]) -> None:
-        self.flow, self.effects, self.moved = flow, effects, moved
+    def __init__(self, flow: Flow, effects: list[Effect], renamed: set[int]) -> None:
+        self.flow, self.effects, self.renamed = flow, effects, renamed
         method = flow.method
         self.written: set[int] = set()
         for position, step in enumerate(flow.code):
@@ -164,7 +164,7 @@ class Scalars:
         step = self.flow.code[position]
         match step:
             case Kernel(operator, args) if self.effects[position].scalars:
-                result = evaluate(self.flow.method, step, lambda s: self.number(state, s), self.moved)
+                result = evaluate(self.flow.method, step, lambda s: self.number(state, s), self.renamed)
                 if operator == "executorch_prim::sub.Scalar" and state.get(args[0]) == _Equal(args[1]):
                     result = 0  # how the emitter resets the counter of a loop
                 self._set(state, args[-1], _UNKNOWN if result is None else result)
@@ -187,9 +187,9 @@ def _same(a: object, b: object) -> bool:
     return a is b or (type(a) is type(b) and a == b)
 
 
-def propagate(flow: Flow, effects: list[Effect], moved: set[int]) -> Scalars:
+def propagate(flow: Flow, effects: list[Effect], renamed: set[int]) -> Scalars:
     """Finds the known numbers and removes the edges that no execution takes."""
-    scalars = Scalars(flow, effects, moved)
+    scalars = Scalars(flow, effects, renamed)
     scalars.run()
     if scalars.edges:
         removed = False
