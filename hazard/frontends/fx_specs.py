@@ -69,7 +69,7 @@ def storage_base(spec: Any) -> tuple[Any, int] | None:
     """(spec, offset in bytes) of the storage that this one was asked to share, under its names in 1.5 and in 1.4."""
     if type(spec).__name__ != "_ViewSpec" and hasattr(spec, "storage_base"):
         base = spec.storage_base  # `inplace_base` is only another name for it here
-        return None if base is None else (base, int(spec.storage_base_offset or 0))
+        return None if base is None else (base, int(getattr(spec, "storage_base_offset", 0) or 0))
     base = field(spec, "storage_base")
     if base is not None:
         return base, int(field(spec, "storage_base_offset", 0) or 0)
