@@ -390,14 +390,19 @@ class Session:
         if not self.results or hasattr(self.config, "workerinput"):
             return
         terminalreporter.section("hazard")
+        hidden = 0
+        every = self.config.option.verbose > 0 or self.fail_on(None) == "note"
         for result in self.results:
+            findings = [f for f in result["findings"] if every or f["severity"] != "note"]
+            hidden += len(result["findings"]) - len(findings)
             if result["verdict"] == "unchecked":
                 terminalreporter.line(f"{result['program']}: not checked: {result['error']}")
-            elif result["verdict"] != "proved" or result["findings"]:
-                told = _in_short(result["findings"])
+            elif result["verdict"] != "proved" or findings:
+                told = _in_short(findings)
                 known = f" ({result['suppressed']} accepted)" if result["suppressed"] else ""
                 terminalreporter.line(f"{result['program']}: {result['verdict']}{known}{': ' if told else ''}{told}")
-        terminalreporter.line(_totals(self.results))
+        notes = f"; {hidden} note{'s' if hidden > 1 else ''}, shown with -v" if hidden else ""
+        terminalreporter.line(_totals(self.results) + notes)
 
 
 _SESSION: Final = pytest.StashKey[Session]()

@@ -250,7 +250,12 @@ NOTED = ROOT / "corpus" / "d09_uninit_state" / "1.5.1.pte"
 def test_a_summary_tells_findings_that_are_alike_once(project: pytest.Pytester) -> None:
     output = run(project, SEED, NOTED).stdout.str()
     assert ": hazard: error[HZ101] the branch result `%9` is overwritten before it is read (and 1 more)\n" in output
-    assert ": proved: note[HZ202] the state `%0` is read before anything has written it" in output
+    assert "checked 2 programs: 1 proved, 1 hazard; 1 note, shown with -v\n" in output
+    assert "HZ202" not in output
+    for option in ("-v", "--hazard-fail-on=note"):
+        output = run(project, SEED, NOTED, option).stdout.str()
+        assert "note[HZ202] the state `%0` is read before anything has written it" in output
+        assert "shown with -v" not in output
 
 
 NOISY = f"""
@@ -368,13 +373,13 @@ def test_real_export_is_told_by_its_source_lines(pytester: pytest.Pytester) -> N
             to_edge(torch.export.export(Model(), (torch.ones(2),))).to_executorch()
         """
     )
-    result = pytester.runpytest_subprocess("--hazard", "--show-capture=no")
+    result = pytester.runpytest_subprocess("--hazard")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
             "error?HZ101?: the branch result `cond` is overwritten before it is read",
-            "* = source: defined at test_it.py:6 in forward",
-            "* = source: overwritten at test_it.py:7 in forward",
+            "* = source: defined at test_it.py:6 in forward: `a = torch.cond(*",
+            "* = source: overwritten at test_it.py:7 in forward: `b = torch.cond(*",
             "checked 1 program: 0 proved, 1 hazard",
         ]
     )
