@@ -260,8 +260,9 @@ def _run(outcome: Outcome, module: ModuleType, twins: list[bytes]) -> None:
             with torch.no_grad(), plain_control_flow(module):
                 want = _cloned(pytree.tree_leaves(eager[method](*_cloned(inputs))))
             got: Any
-            got, problem = _attempt(own, method, inputs)
-            from_twins = [_attempt(t, method, inputs) for t in others]
+            # A program returns the inputs that it changes as well, before all else.
+            got, problem = _attempt(own, method, inputs, len(want))
+            from_twins = [_attempt(t, method, inputs, len(want)) for t in others]
             if problem and from_twins[0][1]:
                 outcome.status, outcome.detail = "run-error", problem
                 return
@@ -285,9 +286,10 @@ def _run(outcome: Outcome, module: ModuleType, twins: list[bytes]) -> None:
             outcome.detail = outcome.detail or twin_faults[-1]
 
 
-def _attempt(session: _Session, method: str, inputs: Any) -> tuple[list[Any], str]:
+def _attempt(session: _Session, method: str, inputs: Any, count: int) -> tuple[list[Any], str]:
+    """The last ``count`` results, or the error."""
     try:
-        return session.call(method, inputs), ""
+        return session.call(method, inputs)[-count:], ""
     except RuntimeError as error:
         return [], str(error).splitlines()[0][:160]
 
