@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -217,6 +218,29 @@ def test_a_full_disk_is_said_in_one_line(arguments: tuple[str | Path, ...]) -> N
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT)
     assert done.returncode == 2
     assert re.fullmatch(r"hazard: error: the .*output cannot be written: No space left on device\n", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "out", "err"),
+    [
+        ("check SEED -q >&-", 1, "", ""),
+        ("check SEED -q 2>&- >/dev/null", 1, "", ""),
+        ("check gone.pte 2>&-", 2, "", ""),
+        ("check - <&-", 2, "", "hazard: error: the standard input is closed\n"),
+    ],
+)
+def test_streams_may_be_closed(redirected: str, code: int, out: str, err: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m hazard {redirected.replace('SEED', shlex.quote(str(SEED)))}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (code, out, err)
+
+
+def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+    place = tmp_path / "gone"
+    place.mkdir()
+    command = f"rmdir {shlex.quote(str(place))}; exec {shlex.quote(sys.executable)} -P -m hazard check {SEED}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, cwd=place)
+    assert (done.returncode, done.stderr) == (2, "hazard: error: the working folder does not exist any more\n")
 
 
 # --- streams and files ------------------------------------------------------------------------------------------------

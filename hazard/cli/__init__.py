@@ -7,6 +7,7 @@ itself, 130 interrupted.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -52,6 +53,13 @@ def _run(arguments: list[str]) -> int:
 
 
 def _guarded(command: object) -> int:
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, io.StringIO())
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return unusable("the working folder does not exist any more")
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding does not have must not end the run.
         if hasattr(stream, "reconfigure"):

@@ -53,6 +53,8 @@ def expand(targets: Sequence[str]) -> tuple[list[str], list[str]]:
 def load(target: str) -> tuple[Any, str]:
     """What `hazard.check` can use for a target, and its name."""
     if target == "-":
+        if sys.stdin is None:
+            raise InputError("the standard input is closed")
         return sys.stdin.buffer.read(), "<stdin>"
     if is_graph_target(target):
         from hazard import pipeline
