@@ -169,16 +169,18 @@ def check(
     restaged: bool = True,
     config: Any = None,
     signature: Any = None,
+    graph: Any = None,
 ) -> Report:
     """Checks a program: a path of a ``.pte``, ``.bpte`` or ``.hir``, the bytes of one, a `Program`, or one of
     ExecuTorch's: an ``ExecutorchProgramManager``, an ``EdgeProgramManager`` (planned in a copy with ``config``, an
     ``ExecutorchBackendConfig``), a planned ``ExportedProgram`` or ``GraphModule``. ``signature`` is the export
-    signature that belongs to it, see `hazard.pipeline.program_of`.
+    signature that belongs to it, see `hazard.pipeline.program_of`. ``graph`` is what a program file was made from, one
+    of ExecuTorch's; the file is then judged by what its graph means, with the names and lines of the model.
 
     ``select`` and ``ignore`` name rules; ``effects`` declares custom operators; ``name`` is used in messages for inputs
     that have no path. ``host`` names the hosts that count (python-runtime, module, module-shared; default: all) and the
     options after it say how they run methods, see `hazard.hosts.choose_hosts`. Raises InputError when the input cannot
-    be used.
+    be used, and when ``graph`` becomes another program.
     """
     rules = chosen_rules(select, ignore)
     hosts = choose_hosts(
@@ -186,15 +188,17 @@ def check(
     )
     asked = frozenset(r.code for r in rules) if select else frozenset()
     started = time.perf_counter()
-    with _no_collection():
+    with no_collection():
         path, digest, program = _program(source, name, config, signature)
+        if graph is not None:
+            program = _meant(program, path, _program(graph, None, config, signature)[2])
         report = check_program(program, path, digest, rules, effects, hosts, asked)
     report.seconds = time.perf_counter() - started
     return Report([report])
 
 
 @contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Puts garbage collection off: it would walk all that torch has loaded, and a check leaves little behind."""
     collecting = gc.isenabled()
     gc.disable()
@@ -222,6 +226,15 @@ def _program(source: Any, name: str | None, config: Any, signature: Any) -> tupl
         if holds_graphs(source):
             return name or "<graphs>", None, program_of(source, config=config, signature=signature)
     raise InputError(f"cannot check a {type(source).__name__}: give a path, bytes or a program")
+
+
+def _meant(emitted: Program, path: str, graphs: Program) -> Program:
+    """The program of a file with the meaning that its graphs state. Raises InputError where it is not theirs."""
+    from hazard.frontends.emitted import differences
+
+    for first in differences(graphs, emitted):
+        raise InputError(f"{path}: this is not what the graph becomes ({first}); give the graph that it was made from")
+    return graphs
 
 
 def _digest(path: str) -> str | None:

@@ -400,8 +400,8 @@ def _compared(graphs: Program, emitted: Any) -> Program:
 def make_target(target: str) -> Any:
     """What a factory makes that is named ``package.module:factory`` or ``file.py:factory``.
 
-    Raises InputError when there is no such factory, or when it fails: then with the error and its place, and with the
-    whole traceback if HAZARD_DEBUG is set.
+    Raises InputError when there is no such factory, or when it fails: then with the error, its place and the traceback
+    of the user's code below.
     """
     place, _, name = target.rpartition(":")
     factory = _called(target, lambda: _import(place))
@@ -446,9 +446,9 @@ def _called(target: str, function: Callable[[], Any]) -> Any:
     except SystemExit as error:
         raise InputError(f"{target}: it ended Python, with the exit code {error.code}") from None
     except Exception as error:
-        if os.environ.get("HAZARD_DEBUG"):
-            raise InputError(f"{target}: it failed\n{''.join(traceback.format_exception(error)).rstrip()}") from error
-        raise InputError(f"{target}: {_own_fault(error)}; HAZARD_DEBUG=1 shows the traceback") from error
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+        told = "".join((*traceback.format_list(frames), *traceback.format_exception_only(error)))
+        raise InputError(f"{target}: {_own_fault(error)}\n{told.rstrip()}") from error
 
 
 def _import(place: str) -> Any:

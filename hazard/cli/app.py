@@ -171,6 +171,8 @@ report_options = _several(
 @program("targets", nargs=-1, required=True, metavar="TARGET...")
 @analysis_options
 @option("--effects-template", heading=INPUTS, metavar="FILE", help="Writes such a file for the unknown operators met.")
+@option("--graph", heading=INPUTS, metavar="FACTORY",
+        help="What a program file was made from, as file.py:factory: it tells what was meant, names and lines.")
 @option("--baseline", heading=GATE, metavar="FILE", help="Findings of this file do not fail; see `hazard baseline`.")
 @gate_options
 @report_options

@@ -42,6 +42,8 @@ class Run:
         """Checks the targets; faults of inputs are said at once."""
         progress = sys.stderr.isatty() and not self.given["quiet"] and self.form in HUMAN
         options = check_options(self.given, self.settings)
+        if self.given.get("graph"):
+            options["graph"] = _graph(self.given["graph"], targets)
         plugins = (*self.given["plugins"], *(self.settings.plugins or ()))
         self.checked = check_targets(targets, options, self.given["jobs"], progress, plugins)
         for error in self.checked.errors:
@@ -155,6 +157,17 @@ def _settings(given: Mapping[str, Any]) -> Settings:
             raise InputError(f"{given['config']}: [tool.hazard] is missing")
         return found
     return Settings() if given["isolated"] else find_settings()
+
+
+def _graph(factory: str, targets: Sequence[str]) -> Any:
+    """What ``--graph`` names. Raises InputError unless it goes with one program file."""
+    from hazard.cli.targets import is_graph_target, load
+
+    if len(targets) != 1 or is_graph_target(targets[0]) or os.path.isdir(targets[0]):
+        raise InputError("--graph goes with one program file: hazard check model.pte --graph file.py:factory")
+    if not is_graph_target(factory):
+        raise InputError(f"--graph {factory}: name a factory, file.py:factory or package.module:factory")
+    return load(factory)[0]
 
 
 def check_options(given: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
