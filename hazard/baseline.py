@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hazard.files import write_text
@@ -79,6 +79,13 @@ def _entry(raw: Any, where: str) -> Entry:
             raise InputError(f"{where}: `{key}` must be a text")
     message, reason = raw.get("message") or "", raw.get("reason")
     return Entry(raw["path"], raw["method"], raw["code"], raw["fingerprint"], message, reason)
+
+
+def reasons_of(path: str, entries: list[Entry]) -> list[Entry]:
+    """The entries with the reasons that people have added to a file, if it exists. Raises InputError as `read_baseline`
+    does."""
+    old = {e.key: e.reason for e in read_baseline(path)} if os.path.exists(path) else {}
+    return [replace(e, reason=old.get(e.key)) for e in entries]
 
 
 def write_baseline(path: str, entries: list[Entry]) -> None:

@@ -44,6 +44,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--hazard-select", action="append", metavar="RULE,...", help="only these rules")
     group.addoption("--hazard-ignore", action="append", metavar="RULE,...", help="all but these rules")
     group.addoption("--hazard-baseline", metavar="FILE", help="findings of this file do not fail a test")
+    group.addoption(
+        "--hazard-write-baseline", metavar="FILE", help="write all findings of this run to FILE; they fail no test"
+    )
     parser.addini("hazard", "the same as --hazard", type="bool", default=False)
     parser.addini("hazard_fail_on", "the same as --hazard-fail-on", default="")
     parser.addini("hazard_fail_on_unknown", "the same as --hazard-fail-on-unknown", type="bool", default=False)
@@ -148,6 +151,8 @@ class Session:
         return self._settings
 
     def fail_on(self, item: pytest.Item | None) -> str:
+        if self.config.getoption("hazard_write_baseline"):
+            return "never"
         marked = self.marked(item, "fail_on")
         chosen: str = (
             (marked[0] if marked else None)
@@ -192,6 +197,8 @@ class Session:
 
     def baseline(self) -> str | None:
         """The path of the file of known findings."""
+        if self.config.getoption("hazard_write_baseline"):
+            return None
         given = self.config.getoption("hazard_baseline") or self.config.getini("hazard_baseline")
         path = given or self.settings.baseline
         return str(self.config.rootpath / path) if path else None
@@ -385,6 +392,24 @@ class Session:
         """Whether the user asked for captured output. Else it is left out beside a finding: the log of an export is
         long and says nothing of it."""
         return any(str(arg).startswith("--show-capture") for arg in self.config.invocation_params.args)
+
+    def pytest_sessionfinish(self) -> None:
+        path = self.config.getoption("hazard_write_baseline")
+        if not path or hasattr(self.config, "workerinput"):
+            return
+        from hazard.baseline import Entry, reasons_of, relative_to, write_baseline
+        from hazard.program import InputError
+
+        path = str(self.config.invocation_params.dir / path)
+        entries = [
+            Entry(relative_to(path, r["program"]), f["method"], f["code"], f["fingerprint"], f["message"])
+            for r in self.results
+            for f in r["findings"]
+        ]
+        try:
+            write_baseline(path, reasons_of(path, entries))
+        except InputError as e:
+            pytest.exit(f"hazard: {e}", pytest.ExitCode.USAGE_ERROR)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if not self.results or hasattr(self.config, "workerinput"):

@@ -341,6 +341,34 @@ def test_baseline_lets_known_findings_pass(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["seed.pte: hazard (2 accepted)"])
 
 
+@pytest.mark.parametrize("parallel", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_baseline_of_what_tests_make(project: pytest.Pytester, parallel: tuple[str, ...]) -> None:
+    project.makepyfile(test_it=PRODUCERS)
+    (project.path / "seed.pte").write_bytes(SEED.read_bytes())
+    chosen = ("-k", "test_hazard or test_two or seed.pte", "test_it.py", "seed.pte", "--hazard", *parallel)
+    assert run(project, *chosen).parseoutcomes()["failed"] == 4
+    written = run(project, *chosen, "--hazard-write-baseline=known.json")
+    assert written.parseoutcomes().get("passed") == 4
+    assert written.ret == pytest.ExitCode.OK
+    entries = json.loads((project.path / "known.json").read_text())["findings"]
+    assert [e["path"] for e in entries] == [
+        name
+        for test in ("TestOld::test_hazard program 1", "test_hazard program 1", "test_two program 2")
+        for name in [f"<test_it.py::{test}>"] * 2
+    ] + ["seed.pte"] * 2
+    assert run(project, *chosen, "--hazard-baseline=known.json").ret == pytest.ExitCode.OK
+    # Reasons that people have added stay.
+    text = (project.path / "known.json").read_text()
+    (project.path / "known.json").write_text(text.replace('"message"', '"reason": "a clone follows", "message"', 1))
+    run(project, *chosen, "--hazard-write-baseline=known.json")
+    assert (project.path / "known.json").read_text().count("a clone follows") == 1
+    (project.path / "known.json").write_text("nonsense")
+    spoilt = run(project, *chosen, "--hazard-write-baseline=known.json")
+    assert spoilt.ret == pytest.ExitCode.USAGE_ERROR
+    assert "known.json: not JSON" in spoilt.stderr.str()
+    assert "INTERNALERROR" not in spoilt.stdout.str() + spoilt.stderr.str()
+
+
 HEAVY = {"torch", "executorch", "numpy", "z3", "rich", "click", "hazard.api", "hazard.config", "hazard.rule"}
 
 

@@ -107,15 +107,14 @@ class Run:
 
     def write_baseline(self, file: str | None) -> int:
         """Writes the findings of today; the exit code. Nothing is written when an input could not be used."""
-        from hazard.baseline import entries_of, read_baseline, write_baseline
+        from hazard.baseline import entries_of, reasons_of, write_baseline
         from hazard.report.story import plural
 
         path = self.baseline_path(file)
         if self.checked.errors:
             return UNUSABLE
         self.settle()
-        old = {e.key: e.reason for e in read_baseline(path)} if os.path.exists(path) else {}
-        entries = [dataclasses.replace(e, reason=old.get(e.key)) for e in entries_of(self.report, path)]
+        entries = reasons_of(path, entries_of(self.report, path))
         write_baseline(path, entries)
         emit(f"{path}: {plural(len(entries), 'finding')} of {plural(len(self.report.programs), 'program')}\n")
         return CLEAN
