@@ -18,21 +18,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from tests.fuzz.held import OUTSIDE, PATHS, calls_of, hold
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "evidence.jsonl"
 DOCUMENT = ROOT / "docs" / "evidence.md"
-
-#: Seconds for holding one program's findings against the runtime.
-BUDGET = 1.0
-
-#: Bounds of the exhaustive run.
-PATHS = 500
-
-#: Findings on what happens between methods or to callers' buffers, which no run of one method alone can show.
-OUTSIDE = ("HZ5", "HZ6")
 
 Record = dict[str, Any]
 
@@ -40,7 +34,8 @@ Record = dict[str, Any]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0:200", metavar="FIRST:END", help="random models, six plans of each")
-    parser.add_argument("--also", action="append", default=[], metavar="PYTHON", help="interpreters of other releases")
+    parser.add_argument("--also", action="append", default=[], metavar="PYTHON[@FIRST:END]",
+                        help="an interpreter of another release, with seeds of its own; may be repeated")  # fmt: skip
     parser.add_argument("--work", type=Path, default=Path("evidence-work"), help="folder for models and results")
     parser.add_argument("--report", action="store_true", help="write the document from the results that are there")
     parser.add_argument("--collect", choices=["fuzz", "corpus"], help=argparse.SUPPRESS)
@@ -49,12 +44,11 @@ def main() -> int:
         collect(arguments.collect, arguments.work)
         return 0
     if not arguments.report:
-        for python in [sys.executable, *arguments.also]:
-            release = _release_of(python)
-            folder = arguments.work / release
-            _call(python, "-m", "tests.fuzz", "--seeds", arguments.seeds, "--out", str(folder), allowed=(0, 1))
-            for what in ("fuzz", "corpus"):
-                _call(python, "-m", "tests.evidence", "--collect", what, "--work", str(folder))
+        also = [(python, seeds or arguments.seeds) for python, _, seeds in (a.partition("@") for a in arguments.also)]
+        with ThreadPoolExecutor() as pool:
+            runs = [pool.submit(_measure, *run, arguments.work) for run in [(sys.executable, arguments.seeds), *also]]
+            for run in runs:
+                run.result()
     found = [r for path in sorted(arguments.work.glob("*/evidence-*.jsonl")) for r in _read(path)]
     records = list({(r["release"], r["source"], r["name"]): r for r in found}.values())
     if not records and RESULTS.exists():
@@ -63,6 +57,14 @@ def main() -> int:
     note = arguments.work / "note.txt"
     _write(DOCUMENT, document(records, note.read_text() if note.exists() else ""))
     return 0
+
+
+def _measure(python: str, seeds: str, work: Path) -> None:
+    """All results of one release."""
+    folder = work / _release_of(python)
+    _call(python, "-m", "tests.fuzz", "--seeds", seeds, "--out", str(folder), "--held", allowed=(0, 1))
+    for what in ("corpus", "fuzz"):
+        _call(python, "-m", "tests.evidence", "--collect", what, "--work", str(folder))
 
 
 def _release_of(python: str) -> str:
@@ -94,6 +96,9 @@ def collect(what: str, folder: Path) -> None:
     import logging
     import warnings
 
+    import torch
+
+    torch.set_num_threads(1)
     logging.disable(logging.CRITICAL)
     warnings.filterwarnings("ignore")
     path = folder / f"evidence-{what}.jsonl"
@@ -125,7 +130,7 @@ def _fuzz_records(folder: Path, known: set[str]) -> Iterator[Record]:
             sys.modules.pop(module.__name__, None)
             record["graph"] = {
                 "verdict": r["graph_verdict"], "assumptions": r["graph_assumptions"], "reasons": r["graph_reasons"],
-                "findings": [list(f) for f in r["graph_findings"]], "shadow": r["graph_kind"] == "shadow-confirmed",
+                "findings": r["held"], "shadow": r["graph_kind"] == "shadow-confirmed",
             }  # fmt: skip
         yield record
 
@@ -162,32 +167,8 @@ def _corpus_records(known: set[str]) -> Iterator[Record]:
 
 def _file_side(data: bytes, experiment: Any) -> Record:
     """The check of a program file, and what came of each of its findings."""
-    from hazard.confirm.judge import confirm
-
-    steps = [
-        [step if isinstance(step[0], str) else ("forward", step) for step in sequence]
-        for sequence in experiment.sequences
-    ]
-    own = [[(name, list(inputs)) for name, inputs in sequence] for sequence in steps]
-    result = confirm(data, sequences=own, budget=BUDGET)
-    if any(e.outcome == "not-reproduced" for e in result.evidence):
-        # The model's own inputs did not show all of it; perhaps others do.
-        more = confirm(data, budget=BUDGET)
-        pairs = zip(result.evidence, more.evidence, strict=True)
-        result.evidence = [b if b.outcome == "confirmed" else a for a, b in pairs]
+    result, findings = hold(data, calls_of(experiment))
     (program,) = result.report.programs
-    seen = _observed(program) if any(e.outcome != "confirmed" for e in result.evidence) else {}
-    findings = []
-    for e in result.evidence:
-        f = e.finding
-        how = "runtime" if e.outcome == "confirmed" else "nothing"
-        place = (f.method, f.use.instruction if f.use else None, f.use.slot if f.use else None)
-        if how == "nothing" and place in seen:
-            how = "exhaustive run"
-        elif how == "nothing" and (f.code.startswith(OUTSIDE) or (f.code == "HZ701" and len(program.methods) > 1)):
-            # Of arenas that are too small this runtime shows nothing where another method has larger ones.
-            how = "not to be shown this way"
-        findings.append([f.code, f.severity, f.certainty, how])
     return {
         "verdict": result.report.verdict,
         "assumptions": sorted({a for m in program.methods for a in m.assumptions}),
@@ -198,27 +179,16 @@ def _file_side(data: bytes, experiment: Any) -> Record:
     }
 
 
-def _observed(program: Any) -> set[tuple[str, int | None, int | None]]:
-    """Where the exhaustive run sees a wrong byte: method, instruction, slot."""
-    from tests import shadow
-
-    return {
-        (m.name, o.instruction, o.slot)
-        for m in program.methods
-        for o in shadow.run(m.analysis.method, 2, PATHS).observations
-    }
-
-
 def _graph_side(experiment: Any) -> Record:
     import hazard
     from corpus import runner
-    from hazard.pipeline import edge_signatures, from_manager
+    from hazard.pipeline import lowered
     from tests import shadow
 
     try:
         edge, config = runner.lower(experiment)
-        signatures = edge_signatures(edge)
-        report = hazard.check(from_manager(edge.to_executorch(config), signatures))
+        made = lowered(edge, config=config)
+        report = hazard.check(made.program)
     except Exception as error:
         return {"verdict": f"not exported: {type(error).__name__}", "assumptions": [], "reasons": [], "findings": []}
     methods = report.programs[0].methods
@@ -231,7 +201,7 @@ def _graph_side(experiment: Any) -> Record:
         "verdict": report.verdict,
         "assumptions": sorted({a for m in methods for a in m.assumptions}),
         "reasons": sorted({r for m in methods for r in m.reasons}),
-        "findings": [[f.code, f.severity, f.certainty] for f in report.findings],
+        "findings": hold(made, calls_of(experiment))[1] if faults else [],
         "shadow": lost or any(result.hazards for result in seen),
     }
 
@@ -273,7 +243,8 @@ def document(records: list[Record], note: str = "") -> str:
          lambda r: _judged(r) and r["wrong"] == "eager" and not _flagged(r["file"])),
     ]))  # fmt: skip
     parts.append(_PRECISE)
-    parts.append(_findings(columns))
+    parts.append(_findings("Findings of graphs", "graph", columns))
+    parts.append(_findings("Findings of program files", "file", columns))
     parts.append(_table("Right programs that are flagged", columns, [
         ("right programs", lambda r: _judged(r) and not r["wrong"]),
         ("flagged as errors from the graph", lambda r: _right(r, "graph", "error")),
@@ -333,16 +304,15 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _findings(columns: list[tuple[str, list[Record]]]) -> str:
-    """Findings of program files by code and certainty, over all columns."""
+def _findings(title: str, side: str, columns: list[tuple[str, list[Record]]]) -> str:
+    """Findings by code and certainty, over all columns."""
     counts: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for _, records in columns:
         for r in filter(_judged, records):
-            for code, severity, certainty, how in r["file"]["findings"]:
-                if severity != "note":
-                    counts[code, certainty][how] += 1
+            for code, _severity, certainty, how in _faults(r[side]):
+                counts[code, certainty][how] += 1
     ways = ["runtime", "exhaustive run", "not to be shown this way", "nothing"]
-    lines = ["## Findings of program files", "", _row(["rule", "certainty", "findings", *ways, "confirmed"])]
+    lines = [f"## {title}", "", _row(["rule", "certainty", "findings", *ways, "confirmed"])]
     lines.append(_row(["---"] * 8))
     total: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for (code, certainty), count in sorted(counts.items()):
@@ -426,11 +396,12 @@ eager only, a program file cannot show but in part; the graph must.
 """
 
 _PRECISE = """
-For each finding of a program file: *runtime*, a twin in which only this finding's tensors still share bytes differs
-from the full twin, on calls on which the program differs too; *exhaustive run*, a run of all paths on shadow memory
-sees a wrong byte at this read (one method at a time, dynamic tensors at their largest size); *not to be shown this
-way*, it is about other methods, callers' buffers, or hosts that give each method arenas of its own; *nothing*, none of
-these.
+For each finding: *runtime*, a twin in which only this finding's tensors still share bytes differs from the full twin,
+on calls on which the program differs too; or, for what is wrong in the twin as well, both differ from eager at an
+output that the finding's value can reach. *Exhaustive run*, a run of all paths on shadow memory sees a wrong byte at
+this read (one method at a time, dynamic tensors at their largest size); *not to be shown this way*, it is about other
+methods, callers' buffers, hosts that give each method arenas of its own, or state on which no output depends;
+*nothing*, none of these. Program files are held against their twins only, graphs against eager as well.
 """
 
 

@@ -173,7 +173,7 @@ def test_results_are_kept_and_not_made_again(tmp_path: Path, capsys: pytest.Capt
                                             monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
     made: list[int] = []
 
-    def judged(seeds: list[int], out: Path, stop: float) -> Any:
+    def judged(seeds: list[int], out: Path, stop: float, held: bool) -> Any:
         for seed in seeds:
             made.append(seed)
             yield [{"seed": seed, "variant": v, "status": "ok", "kind": kind, "graph_kind": kind, "detail": ""}

@@ -44,6 +44,7 @@ SHARED: Final = (
 )
 OTHERWISE_WRONG: Final = "the twin has this fault as well, so that what it returns is not right either"
 ONE_SET: Final = "this runtime gives all methods one set of arenas, as large as the largest; others do not"
+NO_OUTPUT: Final = "no output depends on the value: it is state that only feeds itself"
 NO_HOST: Final = "what the caller does with outputs and inputs cannot be seen from inside this runtime"
 
 
@@ -252,15 +253,21 @@ class _Run:
         sets = [s for s in (list(dict.fromkeys(main)), list(dict.fromkeys(every))) if self._moved_apart(s)]
         if not sets:
             return self._suspect_of_eager(finding, m)
-        return _Suspect(finding, together=sets, shared=finding.code not in ON_BYTES)
+        return _Suspect(
+            finding, together=sets, shared=finding.code not in ON_BYTES, reaches=self._reaches(finding, m)
+        )
 
     def _suspect_of_eager(self, finding: Finding, m: int) -> _Suspect:
         """A suspect whose fault the twin shares."""
-        reached = None
-        if finding.use and finding.use.slot is not None:
-            found = outputs_reached(self.analyses, (m, finding.use.slot))
-            reached = {(self.names[method], number) for method, number in found}
-        return _Suspect(finding, reason="" if self.reference else SHARED, shared=True, reaches=reached)
+        reaches = self._reaches(finding, m)
+        reason = NO_OUTPUT if reaches == set() else "" if self.reference else SHARED
+        return _Suspect(finding, reason=reason, shared=True, reaches=reaches)
+
+    def _reaches(self, finding: Finding, m: int) -> set[tuple[str, int]] | None:
+        if finding.use is None or finding.use.slot is None:
+            return None
+        found = outputs_reached(self.analyses, (m, finding.use.slot))
+        return {(self.names[method], number) for method, number in found}
 
     def _slots(self, m: int, place: Place | None) -> list[int]:
         """The slots that own the bytes of a place: the one that it names, and those that it may refer to."""
@@ -487,6 +494,8 @@ class _Run:
             return Evidence(s.finding, "not-confirmable", runs, SHARED)
         if s.difference is None and s.finding.code == "HZ701" and len(self.names) > 1:
             return Evidence(s.finding, "not-confirmable", runs, ONE_SET)
+        if s.difference is None and s.reaches == set():
+            return Evidence(s.finding, "not-confirmable", runs, NO_OUTPUT)
         if s.difference is None:
             return Evidence(s.finding, "not-reproduced", runs)
         reason = ""

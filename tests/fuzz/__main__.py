@@ -37,6 +37,7 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=Path("fuzz-results"), help="folder of the results")
     parser.add_argument("--again", action="store_true", help="run seeds that have a result already")
+    parser.add_argument("--held", action="store_true", help="hold every finding of the graphs against the runtime")
     arguments = parser.parse_args()
     first, _, end = arguments.seeds.partition(":")
     try:
@@ -54,7 +55,7 @@ def main() -> int:
             file.write("\n")
     with results.open("a") as file:
         todo = [s for s in seeds if s not in known]
-        for record in (r for records in _judged(todo, out, stop) for r in records):
+        for record in (r for records in _judged(todo, out, stop, arguments.held) for r in records):
             file.write(json.dumps(record) + "\n")
             file.flush()
             kinds = (record["kind"], record.get("graph_kind", ""))
@@ -88,7 +89,7 @@ def latest(path: Path) -> list[dict[str, Any]]:
     return list({(r["seed"], r["variant"]): r for r in read(path)}.values())
 
 
-def _judged(seeds: list[int], out: Path, stop: float) -> Any:
+def _judged(seeds: list[int], out: Path, stop: float, held: bool) -> Any:
     worker: subprocess.Popen[str] | None = None
     done = 0
     try:
@@ -97,7 +98,7 @@ def _judged(seeds: list[int], out: Path, stop: float) -> Any:
                 break
             if worker is None or done >= MODELS_PER_PROCESS:
                 _end(worker)
-                command = [sys.executable, "-m", "tests.fuzz.worker", str(out)]
+                command = [sys.executable, "-m", "tests.fuzz.worker", str(out), *["--held"] * held]
                 worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
                 done = 0
             done += 1

@@ -18,8 +18,9 @@ import hazard
 from corpus import runner
 from corpus.experiment import Experiment
 from hazard.confirm.twin import make_twin
-from hazard.pipeline import _copied, edge_signatures, from_manager
+from hazard.pipeline import Lowered, _copied, edge_signatures, from_manager
 from tests import shadow
+from tests.fuzz.held import calls_of, hold
 
 #: Relative and absolute tolerance against eager; the twin is compared bit by bit.
 TOLERANCE = 1e-5
@@ -36,7 +37,7 @@ class Outcome:
     agree-clean, agree-hazard, missed (wrong, no finding; of the file only where it differs from the twin), unseen (of
     the file: wrong against eager only, no finding), false-alarm (an error that neither runs nor the exhaustive run
     confirm), unconfirmed (the same for a mere possibility), shadow-confirmed, twin-fault (the twin differs from eager
-    where the program does not).
+    where the program does not). ``held`` says what came of each finding of the graphs, see `tests.fuzz.held.hold`.
     """
 
     seed: int | None = None
@@ -53,6 +54,7 @@ class Outcome:
     graph_assumptions: list[str] = field(default_factory=list)
     graph_reasons: list[str] = field(default_factory=list)
     graph_findings: list[tuple[str, str, str]] = field(default_factory=list)
+    held: list[list[str]] = field(default_factory=list)
     against_twin: str = ""
     against_eager: str = ""
     exhausted: bool = False
@@ -67,8 +69,9 @@ def build_module(text: str, name: str) -> ModuleType:
     return module
 
 
-def judge(text: str, name: str, seed: int | None = None) -> list[Outcome]:
-    """Lowers the model of the given source, and checks and runs it with each of its variants of planning."""
+def judge(text: str, name: str, seed: int | None = None, held: bool = False) -> list[Outcome]:
+    """Lowers the model of the given source, and checks and runs it with each of its variants of planning; ``held``
+    also holds every finding of the graphs against runtime and eager."""
     module = build_module(text, name)
     watch = _Watch()
     outcomes = [Outcome(seed, variant) for variant in range(len(module.VARIANTS))]
@@ -78,8 +81,7 @@ def judge(text: str, name: str, seed: int | None = None) -> list[Outcome]:
         return [_failed(o, "export-error", error) for o in outcomes]
     watch.lap(outcomes[0], "lower")
     for outcome in outcomes:
-        last = outcome is outcomes[-1]
-        _judge_variant(outcome, module, edge if last else _copied(edge), watch)
+        _judge_variant(outcome, module, edge, watch, held)
     sys.modules.pop(name, None)
     return outcomes
 
@@ -94,10 +96,11 @@ class _Watch:
         self.started = now
 
 
-def _judge_variant(outcome: Outcome, module: ModuleType, edge: Any, watch: _Watch) -> None:
+def _judge_variant(outcome: Outcome, module: ModuleType, edge: Any, watch: _Watch, held: bool) -> None:
     try:
         signatures = edge_signatures(edge)
-        manager = edge.to_executorch(runner.planning(module.build(outcome.variant)))
+        # Planning changes an edge program, which is the reference and is planned in other ways, too.
+        manager = _copied(edge).to_executorch(runner.planning(module.build(outcome.variant)))
         outcome.data = bytes(manager.buffer)
     except Exception as error:
         _failed(outcome, "export-error", error)
@@ -106,7 +109,8 @@ def _judge_variant(outcome: Outcome, module: ModuleType, edge: Any, watch: _Watc
     try:
         report = hazard.check(outcome.data)
         watch.lap(outcome, "check")
-        graph_report = hazard.check(from_manager(manager, signatures))
+        graphs = from_manager(manager, signatures)
+        graph_report = hazard.check(graphs)
     except Exception as error:
         _failed(outcome, "check-error", error)
         return
@@ -128,6 +132,14 @@ def _judge_variant(outcome: Outcome, module: ModuleType, edge: Any, watch: _Watc
     if outcome.status == "ok":
         _classify(outcome, report, graph_report)
         watch.lap(outcome, "classify")
+    if outcome.status == "ok" and held and _faults(graph_report):
+        model = {method: edge.exported_program(method) for method in edge.methods}
+        try:
+            source = Lowered(outcome.data, graphs, model)
+            outcome.held = hold(source, calls_of(module.build(outcome.variant)))[1]
+        except Exception as error:
+            _failed(outcome, "check-error", error)
+        watch.lap(outcome, "hold")
 
 
 def _summary(report: Any) -> tuple[str, list[str], list[str], list[tuple[str, str, str]]]:

@@ -50,7 +50,7 @@ def main() -> None:
         # Seeds mean something else when the generator changes; recipes do not.
         model.with_suffix(".json").write_text(json.dumps(recipe))
         records = []
-        for outcome in judge(text, model.stem, seed):
+        for outcome in judge(text, model.stem, seed, held="--held" in sys.argv[2:]):
             if outcome.data:
                 (folder / "programs" / f"seed_{seed:06}_{outcome.variant}.pte").write_bytes(outcome.data)
             record = dataclasses.asdict(outcome)
