@@ -71,6 +71,8 @@ def scan(context: Context) -> Iterator[Finding]:
     copying = [h for h in events.hosts if h.cloned]
     for memory in events.memories:
         others = [m for m in events.memories if m is not memory]
+        if not (everything or others or memory.kept):
+            continue  # every output is overwritten by the same output of the next call, which is told only on request
         faults = [
             f
             for f in perishable_outputs(memory, others, events.hosts)

@@ -19,9 +19,7 @@ from hazard.program import (
     Kernel,
     Method,
     Move,
-    NumberList,
     Placement,
-    Planned,
     Program,
     Scalar,
     Tensor,
@@ -140,16 +138,22 @@ class _PlanMethod:
     def is_same(ours: Value, theirs: Any, slot: Callable[[int], int]) -> bool:
         value = theirs.val
         kind = type(value).__name__
+        if isinstance(ours, Scalar):
+            own, attribute = _SCALARS[ours.kind]
+            return kind == own and (attribute is None or ours.value == getattr(value, attribute))
         if isinstance(ours, Tensor):
             return kind == "Tensor" and _same_tensor(ours, value)
         if isinstance(ours, TensorList):
-            return kind in ("TensorList", "OptionalTensorList") and [
-                slot(i) if i >= 0 else i for i in ours.items
-            ] == list(value.items)
-        if isinstance(ours, NumberList):
-            return kind in ("IntList", "DoubleList", "BoolList") and list(ours.items) == list(value.items)
-        fields = {"Int": "int_val", "Bool": "bool_val", "Double": "double_val", "String": "string_val"}
-        return bool(ours.value == (getattr(value, fields[kind]) if kind in fields else None))
+            items = [slot(i) if i >= 0 else i for i in ours.items]
+            return kind in ("TensorList", "OptionalTensorList") and items == list(value.items)
+        return kind in ("IntList", "DoubleList", "BoolList") and list(ours.items) == list(value.items)
+
+
+#: ExecuTorch's class for each kind of scalar, and its attribute.
+_SCALARS: Final = {
+    "int": ("Int", "int_val"), "bool": ("Bool", "bool_val"), "double": ("Double", "double_val"),
+    "string": ("String", "string_val"), "null": ("Null", None),
+}  # fmt: skip
 
 
 def _same_tensor(ours: Tensor, theirs: Any) -> bool:
@@ -157,15 +161,20 @@ def _same_tensor(ours: Tensor, theirs: Any) -> bool:
     external = extra is not None and int(extra.location) == 1
     placement: Placement
     if place is not None:
-        placement = Planned(place.memory_id, place.memory_offset_low | place.memory_offset_high << 32)
+        planned = ours.planned
+        if planned is None or planned.arena != place.memory_id:
+            return False
+        if planned.offset != place.memory_offset_low | place.memory_offset_high << 32:
+            return False
         initial = 0 if external else index or None
     else:
         initial = None
         placement = Constant(extra.fully_qualified_name) if external else Constant(index) if index else Unplanned()
+        if ours.placement != placement:
+            return False
     order = tuple(theirs.dim_order)
     return (
         list(ours.sizes) == list(theirs.sizes)
-        and ours.placement == placement
         and ours.initial == initial
         and _DTYPES.index(ours.dtype) == int(theirs.scalar_type)
         and _DYNAMISMS.index(ours.dynamism) == int(theirs.shape_dynamism)
@@ -179,9 +188,10 @@ _DYNAMISMS: Final = [Dynamism.STATIC, Dynamism.BOUND, Dynamism.UNBOUND]
 
 
 def _plan_shape(call: Any, operators: Sequence[str]) -> tuple[object, ...]:
-    match type(call).__name__:
-        case "KernelCall":
-            return (operators[call.op_index], *call.args)
+    kind = type(call).__name__
+    if kind == "KernelCall":
+        return (operators[call.op_index], *call.args)
+    match kind:
         case "DelegateCall":
             return ("delegate", call.delegate_index, *call.args)
         case "MoveCall":
@@ -192,7 +202,7 @@ def _plan_shape(call: Any, operators: Sequence[str]) -> tuple[object, ...]:
 
 
 def _method_differences(graph: Method, other: _FileMethod | _PlanMethod) -> Iterator[str]:
-    slot = graph.emitted_slot
+    slot = [graph.emitted_slot(i) for i in range(len(graph.values))].__getitem__
     head = (graph.inputs, tuple(map(slot, graph.outputs)), graph.arenas, graph.delegates)
     for what, ours, theirs in zip(("inputs", "outputs", "arenas", "delegates"), head, other.head, strict=True):
         if ours != theirs:
@@ -205,7 +215,7 @@ def _method_differences(graph: Method, other: _FileMethod | _PlanMethod) -> Iter
         if not is_same(a, b, slot):
             yield f"value {i} is {b} in the file and {a} by the graph"
     for chain, (code, theirs) in enumerate(zip(graph.chains, other.chains, strict=False)):
-        ours = _shapes(code, slot)
+        ours = _shapes(code, slot, len(entries))
         if len(ours) != len(theirs):
             yield f"chain {chain} has {len(theirs)} instructions in the file and {len(ours)} by the graph"
         for i, (x, y) in enumerate(zip(ours, theirs, strict=False)):
@@ -230,14 +240,16 @@ def _same_value(a: Value, b: Value, slot: Callable[[int], int]) -> bool:
     return a == b
 
 
-def _shapes(chain: tuple[Instruction, ...], slot: Callable[[int], int]) -> list[tuple[object, ...]]:
-    """What an instruction is, without where it comes from."""
+def _shapes(chain: tuple[Instruction, ...], slot: Callable[[int], int], plain: int = 0) -> list[tuple[object, ...]]:
+    """What an instruction is, without where it comes from. Slots below ``plain`` stand for themselves."""
     places = _places(chain)
     result: list[tuple[object, ...]] = []
     for instruction in chain:
+        if isinstance(instruction, Kernel):
+            args = instruction.args
+            result.append((instruction.operator, *(args if max(args, default=0) < plain else map(slot, args))))
+            continue
         match instruction:
-            case Kernel(operator, args):
-                result.append((operator, *map(slot, args)))
             case DelegateCall(delegate, args):
                 result.append(("delegate", delegate, *map(slot, args)))
             case Move(source, target):

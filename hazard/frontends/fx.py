@@ -271,11 +271,12 @@ class _MethodWriter(Table):
 
     def _resolved(self, instruction: Instruction | Jump) -> Instruction:
         final = self.final
+        if isinstance(instruction, Kernel):
+            args = instruction.args
+            if max(args, default=0) < EXTRA:
+                return instruction
+            return Kernel(instruction.operator, tuple(map(final, args)), instruction.origin)
         match instruction:
-            case Kernel(operator, args, origin):
-                return (
-                    instruction if max(args, default=0) < EXTRA else Kernel(operator, tuple(map(final, args)), origin)
-                )
             case Alias(source, target, origin):
                 return Alias(final(source), final(target), origin)
             case Jump(condition, label, origin):
@@ -450,6 +451,9 @@ class _MethodWriter(Table):
             return args[0][args[1]]
         # Nearly always the node becomes the next instruction.
         origin = self.shared.origins.of(node, path, self.emitted)
+        shape = self.shared.schemas.get(target)
+        if shape is not None:
+            return self._operator(node, shape, args, kwargs, origin)
         if target is ops.view:
             return self._view(node, args, origin)
         if target is ops.free:
@@ -469,7 +473,8 @@ class _MethodWriter(Table):
             return self._delegate(node, args, origin)
         if getattr(target, "_schema", None) is None:
             raise InputError(f"{path}: node {node.name} calls {target}, which no program can hold")
-        return self._operator(node, args, kwargs, origin)
+        shape = self.shared.schemas[target] = Schema(target._schema)
+        return self._operator(node, shape, args, kwargs, origin)
 
     def _alloc(self, node: Any) -> Any:
         spec = node.meta.get("spec")
@@ -499,11 +504,9 @@ class _MethodWriter(Table):
         self.kernel("executorch_prim::et_view.default", (base.index, sizes.index, ref.index), origin)
         return ref
 
-    def _operator(self, node: Any, args: Sequence[Any], kwargs: Mapping[str, Any], origin: Origin) -> Any:
-        target = node.target
-        shape = self.shared.schemas.get(target)
-        if shape is None:
-            shape = self.shared.schemas[target] = Schema(target._schema)
+    def _operator(
+        self, node: Any, shape: Schema, args: Sequence[Any], kwargs: Mapping[str, Any], origin: Origin
+    ) -> Any:
         if shape.changes is not None:
             self.changes[shape.operator] = shape.changes
         taken: list[Ref] = []
@@ -529,7 +532,7 @@ class _MethodWriter(Table):
             packed = self.entry(TensorList(tuple(r.index for r in results))) if isinstance(results, list) else results
             self.kernel(shape.operator, (*(t.index for t in taken), packed.index), origin)
             return results
-        if self.operators.is_symbolic(target):
+        if self.operators.is_symbolic(node.target):
             ref = self.entry(Scalar("int", 0))
             self.kernel(shape.operator, (*(t.index for t in taken), ref.index), origin)
             return ref

@@ -39,9 +39,9 @@ from hazard.program import (
 EXTRA: Final = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Ref:
-    """An entry of the values table, as distinct from a Python number in the graph."""
+    """An entry of the values table, as distinct from a Python number in the graph. Never changed."""
 
     index: int
 
@@ -310,6 +310,10 @@ def has_bits(data: Any) -> bool:
     return bool(data.detach().contiguous().view(-1).view(torch.uint8).any())
 
 
+_TRUE: Final = Scalar("bool", True)
+_FALSE: Final = Scalar("bool", False)
+
+
 @lru_cache
 def _whole_number(value: int) -> Scalar:
     """The same few sizes and dimensions make up most of a table."""
@@ -323,7 +327,7 @@ def constant_value(value: Any) -> Value:
     if type(value) is int:
         return _whole_number(value)
     if isinstance(value, bool):
-        return Scalar("bool", value)
+        return _TRUE if value else _FALSE
     if isinstance(value, int):
         return Scalar("int", value)
     if isinstance(value, float):
