@@ -72,8 +72,8 @@ LINES: dict[str, tuple[tuple[str, int | None], ...]] = {
     "hazard confirm": (("good.pte --quiet --budget 1 --seed 1 --reproducers . --color never", 0),),
     "hazard completion": (("bash", 0),),
 }
-#: What needs a model is run by tests/test_confirm.py and docs/confirming.md.
-ELSEWHERE = {"--inputs", "--reference"}
+#: What needs a model is run by tests/test_confirm.py, tests/test_pipeline.py and docs/confirming.md.
+ELSEWHERE = {"--graph", "--inputs", "--reference"}
 
 
 def commands(name: str = "hazard", command: click.Command = app) -> dict[str, click.Command]:
@@ -91,12 +91,17 @@ def flags(command: click.Command) -> set[str]:
 
 
 def test_the_lines_have_every_option() -> None:
-    known = {name: flags(command) - ELSEWHERE for name, command in commands().items()}
+    known = {(name, flag) for name, command in commands().items() for flag in flags(command) - ELSEWHERE}
     used = {
-        name: {word.partition("=")[0] for line, _ in lines for word in shlex.split(line) if word.startswith("--")}
+        (name, word.partition("=")[0])
         for name, lines in LINES.items()
+        for line, _ in lines
+        for word in shlex.split(line)
+        if word.startswith("--")
     }
-    assert used == known
+    assert sorted(known - used) == [], "add a line to LINES"
+    assert sorted(used - known) == []
+    assert set(LINES) == set(commands())
 
 
 @pytest.fixture
