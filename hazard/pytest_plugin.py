@@ -261,7 +261,9 @@ class Session:
 
         markup = self.config.get_terminal_writer().hasmarkup and not self.config.getoption("xmlpath", None)
         fail_on = gate.get("fail_on") or self.fail_on(item)
-        return render("full", report, Options(color=markup, fail_on=fail_on, verbose=self.config.option.verbose > 1))
+        verbose = self.config.option.verbose > 1
+        hint = "-vv tells notes in full"
+        return render("full", report, Options(color=markup, fail_on=fail_on, verbose=verbose, hint=hint))
 
     def settle(self, item: pytest.Item) -> str:
         """Checks all programs made since the last time; the text of those that do not pass, or nothing."""

@@ -166,7 +166,8 @@ def many_notes() -> Report:
 
 def test_notes_do_not_bury_errors() -> None:
     report = many_notes()
-    text = render("full", report, Options(width=110))
+    text = render("full", report, Options(width=110, hint="-v tells notes in full"))
+    assert "32 notes\n" in render("full", report)
     assert [line[:12] for line in text.splitlines() if re.match(r"(error|note)\[", line)] == [
         "note[HZ202]:", "error[HZ101]", "error[HZ101]", "note[HZ202]:",
     ]  # fmt: skip
@@ -182,13 +183,13 @@ def test_notes_do_not_bury_errors() -> None:
     assert [line[:8] for line in markdown.splitlines() if line.startswith("## ")] == ["## error"] * 2 + ["## note "] * 2
 
 
-@pytest.mark.parametrize("options", [Options(verbose=True), Options(fail_on="note")])
+@pytest.mark.parametrize("options", [Options(verbose=True, hint="-v"), Options(fail_on="note", hint="-v")])
 def test_notes_that_matter_are_told_in_full(options: Options) -> None:
     report = many_notes()
     text = render("full", report, options)
     assert text.count("note[HZ202]") == 32
     assert text.count("the read of `%0` sees arena 1") == 32
-    assert "-v tells" not in text
+    assert "(-v)" not in text
     assert render("concise", report, options).count("note[HZ202]") == 32
 
 

@@ -80,12 +80,13 @@ class Run:
             color=color if self.form in HUMAN else False,
             quiet=given["quiet"],
             verbose=given.get("verbose", False),
+            hint="-v tells notes in full" if self.form in HUMAN else "",
         )
 
     def finish(self, effects_template: str | None = None) -> int:
         """Writes all reports; the exit code."""
         shown = self.options()
-        plain = dataclasses.replace(shown, color=False, width=120)
+        plain = dataclasses.replace(shown, color=False, width=120, hint="")
         files = [(path, render(form, self.report, plain)) for form, path in self.given["outputs"]]
         if effects_template:
             from hazard.declarations import template

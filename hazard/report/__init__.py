@@ -33,7 +33,7 @@ class Options:
     ``fail_on``, ``fail_on_unknown`` and ``fail_on_assumption`` are the gate. ``errors`` are one-line messages on inputs
     that could not be used, ``warnings`` such on suppressions that were not needed. ``color``: None lets the terminal
     decide. ``width`` is in columns, None takes the terminal's. ``quiet`` leaves out all but the findings. ``verbose``
-    tells every note in full and by itself.
+    tells every note in full and by itself; ``hint`` says how the user gets that.
     """
 
     fail_on: str = "error"
@@ -45,6 +45,7 @@ class Options:
     width: int | None = None
     quiet: bool = False
     verbose: bool = False
+    hint: str = ""
 
 
 def render(form: str, report: Report, options: Options | None = None) -> str:

@@ -20,7 +20,7 @@ SHOWN = 3
 def render(report: Report, options: Options) -> str:
     """A table of verdicts, then each finding as the terminal shows it."""
     plain = Paint(False)
-    lines = ["# hazard", "", closing_line(report, options, plain, hint=False), ""]
+    lines = ["# hazard", "", closing_line(report, options, plain), ""]
     if report.programs:
         lines += ["| program | method | verdict | reads | findings |", "| --- | --- | --- | --- | --- |"]
         for program in report.programs:

@@ -211,9 +211,8 @@ def _some(words: tuple[str, ...]) -> str:
     return shown if len(words) <= SHOWN else f"{shown} and {len(words) - SHOWN} more"
 
 
-def closing_line(report: Report, options: Options, paint: Paint, hint: bool = True) -> str:
-    """``checked 1 program (23 instructions) in 0.01 s: ...`` with the counts of reads and findings; ``hint``: and the
-    option that tells notes in full."""
+def closing_line(report: Report, options: Options, paint: Paint) -> str:
+    """``checked 1 program (23 instructions) in 0.01 s: ...`` with the counts of reads and findings."""
     methods = [m for p in report.programs for m in p.methods]
     instructions = sum(len(chain) for p in report.programs for m in p.program.methods for chain in m.chains)
     counts = [m.counts for m in methods]
@@ -226,8 +225,8 @@ def closing_line(report: Report, options: Options, paint: Paint, hint: bool = Tr
     if levels:
         kinds = [plural(levels.count(s), s) for s in ("error", "warning", "note") if s in levels]
         found = paint("error" if "error" in levels else "warning" if "warning" in levels else "note", ", ".join(kinds))
-        if hint and any(is_brief(g, options) for p in report.programs for g in groups(p, options)):
-            found += " (-v tells notes in full)"
+        if options.hint and any(is_brief(g, options) for p in report.programs for g in groups(p, options)):
+            found += f" ({options.hint})"
     else:
         found = "no findings"
     unknown = sum(bool(m.reasons) or m.verdict == "unknown" for m in methods)
