@@ -50,6 +50,7 @@ LINES: dict[str, tuple[tuple[str, int | None], ...]] = {
     "hazard check": (
         *((f"bad.pte {o}", None) for o in (*ANALYSIS, *GATE, *REPORTS)),
         ("bad.pte --isolated --baseline known.json --effects-template template.toml", 0),
+        ("bad.pte --isolated --suggest", 1),
     ),
     "hazard baseline": (),
     "hazard baseline write": tuple((f"bad.pte --file new.json {o}", 0) for o in ANALYSIS),

@@ -11,8 +11,13 @@ import pytest
 from corpus import cases
 from hazard.api import check
 from hazard.cli import CLEAN, FOUND, UNUSABLE, main
+from hazard.frontends import load
 from hazard.repair.fix import repair_file
 from hazard.repair.suggest import Suggestion, suggest, with_suggestions
+from hazard.repair.write import write_plan
+
+#: Kinds whose findings a plan of the file cures.
+CURED_BY_A_PLAN = ("A", "A2", "E5", "I")
 
 
 def program(name: str) -> str:
@@ -120,3 +125,52 @@ def test_suggestions_go_with_a_finding() -> None:
     assert told.fingerprint == finding.fingerprint
     assert any("tried: the finding is gone" in note for note in told.notes)
     assert [s["kind"] for s in dict(told.properties)["suggestions"]] == [s.kind for s in choices]
+
+
+def where(finding: Any) -> tuple[str, str, int, int | None]:
+    return finding.method, finding.code, finding.use.position, finding.use.slot
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c, _ in cases.programs() if c.kind in CURED_BY_A_PLAN])
+def test_a_plan_that_is_suggested_cures_its_finding(case: cases.Case, tmp_path: Path) -> None:
+    """What is said to have been tried is written into the file, and the file checked."""
+    source = program(case.name)
+    tried = 0
+    for finding, choices in suggested(case.name):
+        for choice in choices:
+            if choice.plan is not None:
+                assert choice.checked
+                target = tmp_path / f"{tried}.pte"
+                write_plan(source, target, choice.plan, lambda path: None)
+                # By the read: fingerprints of findings that look alike are numbered.
+                assert where(finding) not in {where(f) for f in check(target).findings}
+                arenas = load(target).methods[0].arenas.values()
+                assert len(load(target).methods) > 1 or sum(a.size for a in arenas) == choice.after
+                tried += 1
+    assert tried
+
+
+def test_a_check_suggests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forms = [f"{form}={tmp_path / form}" for form in ("json", "sarif", "markdown")]
+    arguments = ["check", program("seed_two_conds"), "--suggest", *(w for form in forms for w in ("-o", form))]
+    assert main(arguments) == FOUND
+    told = "keep the bytes of `%9` from [4] dim_order_ops::_clone_dim_order.out and [7]"
+    for text in (capsys.readouterr().out, *((tmp_path / form).read_text() for form in ("json", "sarif", "markdown"))):
+        words = " ".join(text.split())
+        assert told in words
+        assert "144 -> 64 bytes (-56 %) [tried: the finding is gone]" in words
+        assert "`x = x.clone()`" in words
+    (first, _) = json.loads((tmp_path / "json").read_text())["findings"]
+    assert [s["kind"] for s in first["properties"]["suggestions"]] == ["placement", "lifetime", "copy"]
+    assert first["properties"]["suggestions"][0]["growth"] == pytest.approx(-55.6, abs=0.1)
+
+
+def test_a_check_of_what_no_plan_of_the_file_cures_suggests_another_export(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", program("f41b_map_body_view_of_operand"), "--suggest"]) == FOUND
+    said = " ".join(capsys.readouterr().out.split())
+    assert "export with `memory_planning_pass=hazard.SafePlanning()` [not tried: it changes the export]" in said
+
+
+def test_a_check_of_what_is_right_suggests_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", program("c05_nested_true"), "--suggest"]) == CLEAN
+    assert "suggested" not in capsys.readouterr().out

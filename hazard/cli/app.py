@@ -165,6 +165,7 @@ report_options = _several(
     hazard check exported/ --output-format concise
     hazard check model.pte -o sarif=hazard.sarif -o json=hazard.json
     hazard check model.pte --fail-on warning --fail-on-unknown
+    hazard check model.pte --suggest
     cat model.pte | hazard check -
     """,
 )
@@ -175,6 +176,8 @@ report_options = _several(
         help="What a program file was made from, as file.py:factory: it tells what was meant, names and lines.")
 @option("--baseline", heading=GATE, metavar="FILE", help="Findings of this file do not fail; see `hazard baseline`.")
 @gate_options
+@option("--suggest", heading=OUTPUT, is_flag=True,
+        help="Tells with each finding what would be rid of it, and what that costs; new plans are tried.")
 @report_options
 @click.pass_context
 def check(ctx: click.Context, /, targets: tuple[str, ...], **given: Any) -> None:
@@ -184,6 +187,8 @@ def check(ctx: click.Context, /, targets: tuple[str, ...], **given: Any) -> None
     run = Run(given)
     run.check(targets)
     run.settle(given["baseline"] or run.settings.baseline)
+    if given["suggest"]:
+        run.suggest()
     ctx.exit(run.finish(effects_template=given["effects_template"]))
 
 

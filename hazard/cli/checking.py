@@ -63,6 +63,23 @@ class Run:
                 entries = plural(len(missing), "finding")
                 self.warnings.append(f"{baseline}: {entries} not found any more; `hazard baseline prune` removes them")
 
+    def suggest(self) -> None:
+        """Adds to each finding what would be rid of it; programs are planned anew for that and analysed again."""
+        from hazard.api import chosen_rules
+        from hazard.hosts import choose_hosts
+        from hazard.repair.fix import repair_program
+        from hazard.repair.suggest import suggest, with_suggestions
+
+        options = check_options(self.given, self.settings)
+        rules = chosen_rules(options["select"], options["ignore"])
+        hosts = choose_hosts(options["host"], **{k: v for k, v in options.items() if k in _HOST_OPTIONS})
+        for report in self.report.programs:
+            if all(f.severity == "note" for f in report.findings):
+                continue
+            repair = repair_program(report.program, report.path, options["effects"], hosts, rules=rules)
+            found = {finding.fingerprint: choices for finding, choices in suggest(repair)}
+            report.findings = [with_suggestions(f, found.get(f.fingerprint, ())) for f in report.findings]
+
     def options(self) -> Options:
         """What renderers need, the gate among it."""
         given, settings = self.given, self.settings

@@ -126,7 +126,7 @@ def _record(
                 "code": f.code,
                 "message": f.message,
                 "fingerprint": f.fingerprint,
-                "suggestions": [{**dataclasses.asdict(s), "growth": s.growth} for s in choices],
+                "suggestions": [s.as_object() for s in choices],
             }
             for f, choices in suggestions
         ],

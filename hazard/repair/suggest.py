@@ -7,7 +7,7 @@ Changes of the model's source cannot be tried on a file; they say so.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hazard.analysis.check import analyse
@@ -18,6 +18,7 @@ from hazard.program import Planned, Program, Tensor
 from hazard.repair.fix import Repair
 from hazard.repair.interference import Demand, bits, demand
 from hazard.repair.placement import Placement, placed_program
+from hazard.repair.write import Plan
 from hazard.rule import Finding, all_rules, site_word, value_word
 
 
@@ -26,7 +27,7 @@ class Suggestion:
     """One way to be rid of a finding. ``kind``: lifetime, placement, copy, option or loading.
 
     ``checked``: it was applied and the finding was gone. ``before`` and ``after`` are sizes in bytes of the arenas of
-    the method, for changes of the plan.
+    the method, for changes of the plan; ``plan`` is what `hazard.repair.write.write_plan` writes.
     """
 
     kind: str
@@ -34,6 +35,12 @@ class Suggestion:
     checked: bool
     before: int | None = None
     after: int | None = None
+    plan: Plan | None = field(default=None, repr=False, compare=False)
+
+    def as_object(self) -> dict[str, Any]:
+        """For JSON; the plan is left out."""
+        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "plan"}
+        return {**plain, "growth": self.growth}
 
     @property
     def growth(self) -> float | None:
@@ -69,6 +76,10 @@ _OPTIONS: dict[str, str] = {
     "HZ403": "leave out `run_reinplace_pass`",
     "HZ404": "leave out `run_reinplace_pass`",
 }
+#: What `hazard.SafePlanning` cures where a new plan for the file does not: it knows the graph and may change it.
+_CURED_WHEN_PLANNED = frozenset(
+    ("HZ101", "HZ102", "HZ103", "HZ104", "HZ201", "HZ301", "HZ302", "HZ303", "HZ304", "HZ403", "HZ404")
+)
 _LOADING: dict[str, str] = {
     "HZ501": "load the methods from separate programs, or with `share_mutable_buffers=True`",
     "HZ502": "load all methods before the first call",
@@ -89,7 +100,9 @@ def suggest(repair: Repair) -> list[tuple[Finding, tuple[Suggestion, ...]]]:
 
 def with_suggestions(finding: Finding, suggestions: tuple[Suggestion, ...]) -> Finding:
     """The finding with its suggestions as notes and as properties."""
-    plain: list[dict[str, Any]] = [dataclasses.asdict(s) for s in suggestions]
+    if not suggestions:
+        return finding
+    plain: list[dict[str, Any]] = [s.as_object() for s in suggestions]
     return dataclasses.replace(
         finding,
         notes=(*finding.notes, *(f"suggested: {s}" for s in suggestions)),
@@ -109,13 +122,17 @@ def _suggestions(
     if m is not None and not stays and not repair.refusals:
         before = sum(a.size for a in program.methods[m].arenas.values())
         after = sum(a.size for a in repair.program.methods[m].arenas.values())
-        found.append(Suggestion("placement", "place all tensors anew (`hazard fix`)", True, before, after))
+        graph = program.methods[m].meaning == "graph"
+        how = "`memory_planning_pass=hazard.SafePlanning()`" if graph else "`hazard fix`"
+        found.append(Suggestion("placement", f"place all tensors anew ({how})", True, before, after, repair.plan))
     found.sort(key=lambda s: s.after if s.after is not None else 0)
     line = _line(finding.define or finding.use)
     if finding.code in _COPY:
         found.append(Suggestion("copy", _COPY[finding.code] + line, False))
     if finding.code in _OPTIONS:
         found.append(Suggestion("option", _OPTIONS[finding.code], False))
+    if (stays or repair.refusals) and finding.code in _CURED_WHEN_PLANNED:
+        found.append(Suggestion("option", "export with `memory_planning_pass=hazard.SafePlanning()`", False))
     if finding.code in _LOADING:
         tried = finding.code == "HZ502" and _loaded_first(finding, program)
         found.append(Suggestion("loading", _LOADING[finding.code], tried))
@@ -165,7 +182,7 @@ def _extended(finding: Finding, m: int, program: Program, demanded: Demand) -> S
     text = f"keep the bytes of {value_word(use)} from {made} until {site_word(use)}"
     before = sum(a.size for a in method.arenas.values())
     after = sum(size for (n, _), size in sizes.items() if n == m)
-    return Suggestion("lifetime", text, True, before, after)
+    return Suggestion("lifetime", text, True, before, after, Plan(offsets, sizes))
 
 
 def _first_free(demanded: Demand, index: int, moved: dict[int, int]) -> int:

@@ -147,6 +147,7 @@ def _result(f: Finding, p: ProgramReport, index: int) -> dict[str, Any]:
                 "program": p.path,
                 "sha256": p.sha256,
                 **{k: details[k] for k in ("method", "certainty", "define", "clobber", "use", "witness", "help")},
+                **{k: v for k, v in details["properties"].items() if k == "suggestions"},
             }
         },
     }
@@ -155,6 +156,7 @@ def _result(f: Finding, p: ProgramReport, index: int) -> dict[str, Any]:
 def _message(f: Finding, story: Story) -> str:
     """GitHub takes the first sentence as the title."""
     parts = [f.message, story.why, f"help: {f.help}" if f.help else ""]
+    parts += [note for note in f.notes if note.startswith("suggested: ")]
     return clean(". ".join(part for part in parts if part)) + "."
 
 
