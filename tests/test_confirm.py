@@ -280,6 +280,14 @@ def test_a_program_file_beside_its_module_shows_what_the_file_hides() -> None:
     assert not torch.equal(missed.difference.got, missed.difference.expected)
 
 
+def test_a_program_file_with_its_graph_has_the_findings_of_the_graph() -> None:
+    result = confirm(str(program("c14e_two_buffers_swap")), graph=edge("c14e_two_buffers_swap"), budget=5.0)
+    assert result.graph
+    assert {(e.finding.code, e.outcome) for e in result.evidence} == {("HZ301", "confirmed")}
+    with pytest.raises(InputError, match="this is not what the graph becomes"):
+        confirm(str(program("c14e_two_buffers_swap")), graph=edge("c05_nested_true"))
+
+
 def test_what_kernels_round_is_no_difference() -> None:
     for dtype, step in ((torch.float32, 1e-5), (torch.float16, 1e-3), (torch.bfloat16, 1e-2)):
         value = torch.tensor([0.0, 100.0, torch.nan], dtype=dtype)

@@ -254,13 +254,16 @@ def baseline_prune(ctx: click.Context, /, targets: tuple[str, ...], file: str | 
     hazard confirm model.pte
     hazard confirm model.pte --inputs calls.pt --budget 60
     hazard confirm export.py:make_edge
+    hazard confirm model.pte --graph export.py:make_edge
     hazard confirm model.pte --reference export.py:make_module
     """,
 )
 @program("target")
-@option("--reference", heading=INPUTS, metavar="FACTORY", default=None,
-        help="The model that the program was made of, to compare with in eager: file.py:factory or"
-        " package.module:factory of a module, an exported program or an edge program.  [default: that of TARGET]")
+@option("--graph", heading=INPUTS, metavar="FACTORY",
+        help="What a program file was made from, as file.py:factory: its findings are confirmed, beside eager.")
+@option("--reference", heading=INPUTS, metavar="FACTORY",
+        help="The model alone, to compare with in eager: file.py:factory or package.module:factory of a module, an"
+        " exported program or an edge program.  [default: that of the graph]")
 @option("--inputs", heading=INPUTS, metavar="FILE.pt", default=None,
         help="Calls to make, by torch.save: a list of inputs, a list of such calls, or a dict of them by method."
         "  [default: made up from the program]")
@@ -272,15 +275,15 @@ def baseline_prune(ctx: click.Context, /, targets: tuple[str, ...], file: str | 
 @option("-q", "--quiet", heading=OUTPUT, is_flag=True, help="No progress, no counts.")
 @color_option
 @click.pass_context
-def confirm(ctx: click.Context, /, target: str, reference: str | None, inputs: str | None, seed: int, budget: float,
-            reproducers: str, quiet: bool, color: str) -> None:  # fmt: skip
+def confirm(ctx: click.Context, /, target: str, graph: str | None, reference: str | None, inputs: str | None, seed: int,
+            budget: float, reproducers: str, quiet: bool, color: str) -> None:  # fmt: skip
     """Runs a program under ExecuTorch beside a twin of itself that never reuses memory, and says for each finding
     whether it was confirmed, with inputs, call, output and both values; a script that repeats it is written. TARGET is
     a program file or, as for `check`, a factory of a graph, which then runs beside eager, too. Needs torch and
     executorch."""
     from hazard.cli.confirming import run_confirm
 
-    ctx.exit(run_confirm(target, reference, inputs, budget, seed, reproducers, _color(color), quiet))
+    ctx.exit(run_confirm(target, graph, reference, inputs, budget, seed, reproducers, _color(color), quiet))
 
 
 @app.command(

@@ -25,6 +25,7 @@ _WORDS = {"confirmed": "confirmed", "not-reproduced": "not reproduced", "not-con
 
 def run_confirm(
     target: str,
+    graph: str | None,
     reference: str | None,
     inputs: str | None,
     budget: float,
@@ -36,14 +37,17 @@ def run_confirm(
     """Runs, prints, writes reproducers; returns the exit code: 1 when anything was confirmed or missed."""
     import multiprocessing
 
-    for named in filter(None, (target, reference)):
-        if not is_graph_target(named) and (named is reference or not os.path.isfile(named)):
-            what = "a program file (.pte) or a factory" if named is target else "a factory"
-            raise InputError(f"{named}: {what} is needed (file.py:factory, package.module:factory)")
+    if not is_graph_target(target) and not os.path.isfile(target):
+        raise InputError(f"{target}: a program file (.pte) or a factory is needed (file.py:factory)")
+    for named in filter(None, (graph, reference)):
+        if not is_graph_target(named):
+            raise InputError(f"{named}: a factory is needed (file.py:factory, package.module:factory)")
+    if graph and is_graph_target(target):
+        raise InputError(f"{target}: it is a graph already; --graph belongs to a program file")
     progress = not quiet and sys.stderr.isatty()
     context = multiprocessing.get_context("spawn")
     answers, child_end = context.Pipe(duplex=False)
-    given = (target, reference, inputs, budget, seed, folder, wants_color(color), quiet, progress)
+    given = (target, graph, reference, inputs, budget, seed, folder, wants_color(color), quiet, progress)
     child = context.Process(target=_in_child, args=(child_end, *given), daemon=True)
     child.start()
     child_end.close()
@@ -93,6 +97,7 @@ def _answer(answers: Any, budget: float) -> tuple[str, str, int]:
 def _in_child(
     answers: Any,
     target: str,
+    graph: str | None,
     reference: str | None,
     inputs: str | None,
     budget: float,
@@ -106,14 +111,16 @@ def _in_child(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         source: Any = target
-        model = None
-        if is_graph_target(target) or reference:
+        made = model = None
+        if is_graph_target(target) or graph or reference:
             from hazard.pipeline import lower_target, make_target
 
             source = lower_target(target) if is_graph_target(target) else target
+            made = lower_target(graph) if graph else None
             model = make_target(reference) if reference else None
         result = confirm(
             source,
+            graph=made,
             reference=model,
             sequences=inputs,
             budget=budget,
@@ -180,7 +187,7 @@ def _missed(m: Missed, graph: bool) -> tuple[str, str]:
         head = "MISSED HAZARD: the program differs from eager, and no finding explains it"
         return head, f"unless the model is random, or a kernel or a delegate computes something else: {report}"
     head = "WRONG WITHOUT A FINDING: the program differs from eager, and so does its twin"
-    return head, "a program file does not show this kind of fault; name what makes the graph instead (file.py:factory)"
+    return head, "a program file does not show this kind of fault; name what it was made from (--graph file.py:factory)"
 
 
 def _difference_lines(e: Any, call_text: Any, value_text: Any) -> list[str]:

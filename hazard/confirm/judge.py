@@ -104,6 +104,7 @@ class Confirmation:
 def confirm(
     source: Any,
     *,
+    graph: Any = None,
     reference: Any = None,
     sequences: str | Sequence[Sequence[Call]] | None = None,
     budget: float = 30.0,
@@ -115,27 +116,31 @@ def confirm(
     """Checks a program and runs it for up to ``budget`` seconds.
 
     ``source`` is a program file, as a path or its bytes, or what `hazard.pipeline.lowered` takes or makes: an
-    ``ExecutorchProgramManager``, an ``EdgeProgramManager``, a module with its example inputs. ``reference`` is the
-    model to compare with, see `hazard.confirm.reference.reference_of`; without it that of ``source``, where it has one.
+    ``ExecutorchProgramManager``, an ``EdgeProgramManager``, a module with its example inputs. ``graph`` is one of these
+    that a program file was made from. ``reference`` is the model to compare with, see
+    `hazard.confirm.reference.reference_of`; without it that of ``source`` or ``graph``, where it has one.
     ``sequences`` are the caller's own calls, or the path of a file of them; without them calls are made up from
     ``seed``. ``options`` are those of `hazard.check`. ``progress`` is called with a stream, the sequences run, the
     findings confirmed, and those that can be; ``started`` when running begins. Raises InputError for what is no
     program, and where executorch is not installed.
     """
     begun = time.perf_counter()
+    model = None
+    how = {name: options.pop(name, None) for name in ("config", "signature")}
     if isinstance(source, str | bytes | os.PathLike):
         path = "<bytes>" if isinstance(source, bytes) else os.fspath(source)
         report = check(source, **options)
-        data = _program_bytes(source if isinstance(source, bytes) else _read(path), report.programs[0].path)
-        emitted, model = report.programs[0], None
+        emitted = report.programs[0]
+        data = _program_bytes(source if isinstance(source, bytes) else _read(path), emitted.path)
+        if graph is not None:
+            made = _lowered(graph, how)
+            report = check(source, graph=made.program, **options)
+            model = made.model
     else:
-        from hazard.pipeline import Lowered, lowered
-
-        made = {name: options.pop(name, None) for name in ("config", "signature")}
-        made_of = source if isinstance(source, Lowered) else lowered(source, **made)
-        report = check(made_of.program, **{"name": "<graphs>", **options})
-        emitted = check(made_of.data, **options).programs[0]
-        data, model = made_of.data, made_of.model
+        made = _lowered(source, how)
+        report = check(made.program, **{"name": "<graphs>", **options})
+        emitted = check(made.data, **options).programs[0]
+        data, model = made.data, made.model
     with silence() as stream:
         run_ = _Run(report, emitted, data, reference if reference is not None else model)
         # Loading torch takes seconds of its own; the budget is for running.
@@ -148,6 +153,12 @@ def confirm(
     result = run_.finish()
     result.seconds = time.perf_counter() - begun
     return result
+
+
+def _lowered(thing: Any, how: dict[str, Any]) -> Any:
+    from hazard.pipeline import Lowered, lowered
+
+    return thing if isinstance(thing, Lowered) else lowered(thing, **how)
 
 
 def _program_bytes(data: bytes, name: str) -> bytes:
