@@ -153,30 +153,38 @@ class _Lives:
     def _points_to(self) -> dict[int, dict[int, int]]:
         """For each block, on entry, the objects that each slot which moves can refer to."""
         flow = self.flow
+        moving = {
+            b: [p for p in range(flow.blocks[b].start, flow.blocks[b].end) if self._redirects(p)] for b in flow.order
+        }
         entry: dict[int, dict[int, int]] = {0: {s: 1 << s for s in self.roles.moved}}
-        work = [0]
-        while work:
-            b = work.pop()
-            state = dict(entry[b])
-            for position in range(flow.blocks[b].start, flow.blocks[b].end):
-                self._step(position, state)
-            targets = [t for t, _ in flow.blocks[b].successors]
-            if b == flow.exit:
-                targets.append(0)
-            for target in targets:
-                known = entry.get(target)
-                if known is None:
-                    entry[target] = dict(state)
-                    work.append(target)
+        # In the order of the program, so that a block is met after most of what leads to it.
+        waiting = {0}
+        while waiting:
+            for b in flow.order:
+                if b not in waiting:
                     continue
-                grown = False
-                for slot, objects in state.items():
-                    if objects & ~known.get(slot, 0):
-                        known[slot] = known.get(slot, 0) | objects
-                        grown = True
-                if grown:
-                    work.append(target)
+                waiting.discard(b)
+                state = dict(entry[b])
+                for position in moving[b]:
+                    self._step(position, state)
+                targets = [t for t, _ in flow.blocks[b].successors]
+                if b == flow.exit:
+                    targets.append(0)
+                for target in targets:
+                    known = entry.get(target)
+                    if known is None:
+                        entry[target] = dict(state)
+                        waiting.add(target)
+                        continue
+                    for slot, objects in state.items():
+                        if objects & ~known.get(slot, 0):
+                            known[slot] = known.get(slot, 0) | objects
+                            waiting.add(target)
         return entry
+
+    def _redirects(self, position: int) -> bool:
+        """Whether an instruction makes a slot refer to another object."""
+        return isinstance(self.flow.code[position], Move | Alias) or self.effects[position].points is not None
 
     def _step(self, position: int, state: dict[int, int]) -> None:
         step = self.flow.code[position]

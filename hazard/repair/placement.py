@@ -172,13 +172,17 @@ def _clique(demand: Demand, m: int, own: int) -> int:
     """Units that groups of ``own`` need which all interfere with each other; the heaviest such set found."""
     weight = {i: demand.units(i) for i in bits(own)}
     best = max(weight.values(), default=0)
-    seen: set[int] = set()
+    seen: set[int] = {0}
     moments = []
+    total = before = 0
     for moment in demand.moments[m]:
         there = moment & own
-        if there and there not in seen:
+        if there not in seen:
+            # Most of what is there was there a moment ago.
+            total += sum(weight[i] for i in bits(there & ~before)) - sum(weight[i] for i in bits(before & ~there))
+            before = there
             seen.add(there)
-            moments.append((sum(weight[i] for i in bits(there)), there))
+            moments.append((total, there))
     moments.sort(key=lambda pair: -pair[0])
     for total, there in moments:
         if total <= best:
@@ -229,9 +233,10 @@ def _peak(demand: Demand, offsets: dict[int, int], own: Iterable[int]) -> int:
 def _first_fit(demand: Demand, order: Sequence[int], placed: dict[int, int]) -> dict[int, int]:
     """Each group at the lowest offset that no interfering group has; adds to ``placed`` and returns it. In units."""
     done = mask_of(placed)
+    spans = {i: (at, at + demand.units(i)) for i, at in placed.items()}
     for i in order:
         size = demand.units(i)
-        taken = sorted((placed[j], placed[j] + demand.units(j)) for j in bits(demand.edges[i] & done))
+        taken = sorted([spans[j] for j in bits(demand.edges[i] & done)])
         at = 0
         unlike = {placed[j] for j in bits(demand.unlike.get(i, 0) & done)}
         for low, high in taken:
@@ -243,6 +248,7 @@ def _first_fit(demand: Demand, order: Sequence[int], placed: dict[int, int]) -> 
         while at in unlike:
             at += 1
         placed[i] = at
+        spans[i] = (at, at + size)
         done |= 1 << i
     return placed
 
