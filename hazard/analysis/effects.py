@@ -25,10 +25,11 @@ from hazard.program import (
     Scalar,
     Tensor,
     TensorList,
+    record,
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Effect:
     """Slots of tensors that an instruction touches, each list in argument order and without repeats.
 

@@ -398,6 +398,17 @@ class Reaching:
 
     def _write(self, position: int, effect: Effect, state: State, contents: Contents) -> None:
         targets: list[tuple[int, tuple[int, ...], str]] = []
+        simple = not (effect.updates or effect.appends or effect.may_writes or effect.frees or contents)
+        if simple and len(effect.writes) == 1 and not self._views_at and position not in self.roles.adopters:
+            # Nearly every instruction: one result, and nothing that the rest of this function is about.
+            (slot,) = effect.writes
+            objects = tuple(dict.fromkeys([f[0] for f in self._facts(state, slot)]))
+            self.writes.setdefault((position, slot), set()).update(objects)
+            self._collide(position, effect, [(slot, objects, "write")], state)
+            if not (effect.undefined or self._copies_onto_itself(position, effect, state)):
+                self._clobber(position, slot, objects, "write", {slot}, state)
+            state[slot] = tuple([(o, position, INTACT, EXACT) for o in objects])
+            return
         for kind, slots in (
             ("write", effect.writes),
             ("update", effect.updates),
@@ -451,13 +462,15 @@ class Reaching:
             if len(state) > SCAN_LIMIT:
                 candidates = [s for s in regions.overlapping(obj) if s in state and s not in self.roles.moved]
                 candidates.extend(s for s in self._moved if s in state)
-            hit = [
-                s
-                for s in candidates
-                if (s != writer or kind == "free")
-                and s not in redefined
-                and any(space[f[0]] == area and low[f[0]] < end and first < high[f[0]] for f in state[s])
-            ]
+            hit = []
+            for s in candidates:
+                if s in redefined or (s == writer and kind != "free"):
+                    continue
+                for fact in state[s]:
+                    o = fact[0]
+                    if space[o] == area and low[o] < end and first < high[o]:
+                        hit.append(s)
+                        break
             for slot in hit:
                 result: dict[Fact, None] = {}
                 for fact in state[slot]:

@@ -19,7 +19,7 @@ from hazard.program import (
     Kernel,
     Method,
     Move,
-    Placement,
+    Planned,
     Program,
     Scalar,
     Tensor,
@@ -157,34 +157,33 @@ _SCALARS: Final = {
 
 
 def _same_tensor(ours: Tensor, theirs: Any) -> bool:
-    place, index, extra = theirs.allocation_info, theirs.data_buffer_idx, theirs.extra_tensor_info
+    placed, index, extra = theirs.allocation_info, theirs.data_buffer_idx, theirs.extra_tensor_info
     external = extra is not None and int(extra.location) == 1
-    placement: Placement
-    if place is not None:
-        planned = ours.planned
-        if planned is None or planned.arena != place.memory_id:
+    placement = ours.placement
+    if placed is None:
+        key = extra.fully_qualified_name if external else index
+        if placement != (Constant(key) if external or index else Unplanned()):
             return False
-        if planned.offset != place.memory_offset_low | place.memory_offset_high << 32:
-            return False
-        initial = 0 if external else index or None
-    else:
-        initial = None
-        placement = Constant(extra.fully_qualified_name) if external else Constant(index) if index else Unplanned()
-        if ours.placement != placement:
-            return False
-    order = tuple(theirs.dim_order)
+    elif (
+        not isinstance(placement, Planned)
+        or placement.arena != placed.memory_id
+        or placement.offset != placed.memory_offset_low | placed.memory_offset_high << 32
+    ):
+        return False
+    initial = None if placed is None else 0 if external else index or None
+    order = theirs.dim_order
     return (
-        list(ours.sizes) == list(theirs.sizes)
+        list(theirs.sizes) == list(ours.sizes)
         and ours.initial == initial
-        and _DTYPES.index(ours.dtype) == int(theirs.scalar_type)
-        and _DYNAMISMS.index(ours.dynamism) == int(theirs.shape_dynamism)
-        and (order == ours.layout if ours.layout is not None else order == tuple(range(len(order))))
+        and _DTYPES[ours.dtype] == theirs.scalar_type
+        and _DYNAMISMS[ours.dynamism] == theirs.shape_dynamism
+        and list(order) == (list(range(len(order))) if ours.layout is None else list(ours.layout))
     )
 
 
-#: By ExecuTorch's numbers.
-_DTYPES: Final = list(ITEM_BYTES)
-_DYNAMISMS: Final = [Dynamism.STATIC, Dynamism.BOUND, Dynamism.UNBOUND]
+#: ExecuTorch's numbers.
+_DTYPES: Final = {dtype: number for number, dtype in enumerate(ITEM_BYTES)}
+_DYNAMISMS: Final = {Dynamism.STATIC: 0, Dynamism.BOUND: 1, Dynamism.UNBOUND: 2}
 
 
 def _plan_shape(call: Any, operators: Sequence[str]) -> tuple[object, ...]:

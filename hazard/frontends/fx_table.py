@@ -33,15 +33,16 @@ from hazard.program import (
     Tensor,
     TensorList,
     Value,
+    record,
 )
 
 #: Indices of names that have no entry in the emitted table, until the length of that table is known.
 EXTRA: Final = 1 << 40
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record
 class Ref:
-    """An entry of the values table, as distinct from a Python number in the graph. Never changed."""
+    """An entry of the values table, as distinct from a Python number in the graph."""
 
     index: int
 
