@@ -1,20 +1,26 @@
 """How small arenas become: the shipped plan, the plan of `hazard fix`, and the least that any plan needs.
 
     python -m benchmarks.placement [FILE ...]            prints a table of these programs and of the corpus
+    python -m benchmarks.placement --models              exports the architectures of `benchmarks.architectures` as well
     python -m benchmarks.placement --write [FILE ...]    writes it to docs/placement.md
 
-Times are CPU seconds on this machine, given as a ratio to the time that the check of the program takes.
+Times are CPU seconds on this machine, given as a ratio to the time that the check of the program takes. Exporting takes
+long; with ``--rows FILE`` figures of architectures are kept in a file and taken from it the next time.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import hazard
 from corpus import cases
 from hazard.api import check_program, chosen_rules
 from hazard.frontends import load
@@ -23,15 +29,20 @@ from hazard.repair.fix import Repair, repair_program
 from hazard.repair.interference import demand
 from hazard.repair.placement import place
 
+if TYPE_CHECKING:
+    from benchmarks.architectures import Architecture
+
 DOCUMENT = Path(__file__).parent.parent / "docs" / "placement.md"
 
 INTRODUCTION = """\
 # Arena sizes
 
 Made by `python -m benchmarks.placement --write`, from the committed corpus (first part) and from exports of known
-architectures with ExecuTorch 1.5.1 (second part; these programs are not in the repository).
+architectures with ExecuTorch 1.5.1 (second part; these programs are not in the repository). Their weights are random,
+and most are small versions of themselves; `benchmarks/architectures.py` has them.
 
-*shipped* is the size of all arenas as exported, *new* after `hazard fix`, *bound* the largest set of tensors that all
+*shipped* is the size of all arenas as exported, *new* after `hazard fix`, *safe* as exported with
+`hazard.SafePlanning()`, *bound* the largest set of tensors that all
 interfere with each other, which no plan can undercut, *apart* with no sharing at all; all in bytes. *times* is the CPU
 time of interference and placement over that of one check of the program.
 """
@@ -51,6 +62,7 @@ class Row:
     verdict: str
     refused: bool
     times: float
+    safe: int | None = None
 
 
 def measure(name: str, kind: str, program: Program) -> Row:
@@ -95,19 +107,58 @@ def file_rows(files: Iterable[str]) -> Iterable[Row]:
             yield row
 
 
+def model_rows(kept: Path | None) -> Iterable[Row]:
+    """Exports of all architectures that are installed; those that cannot be exported are said and left out."""
+    from benchmarks.architectures import architectures
+
+    known = {}
+    if kept is not None and kept.exists():
+        known = {row["name"]: Row(**row) for row in map(json.loads, kept.read_text().splitlines())}
+    for architecture in architectures():
+        for backend in architecture.backends:
+            name = architecture.name if backend == "portable" else f"{architecture.name}, {backend}"
+            row = known.get(name)
+            if row is None:
+                try:
+                    row = _exported(name, architecture, backend)
+                except Exception as error:  # whatever exporting raises
+                    print(f"{name}: {type(error).__name__}: {str(error).splitlines()[:1]}", file=sys.stderr, flush=True)
+                    continue
+                if kept is not None:
+                    with kept.open("a") as file:
+                        file.write(json.dumps(dataclasses.asdict(row)) + "\n")
+            if row.bound:
+                yield row
+
+
+def _exported(name: str, architecture: Architecture, backend: str) -> Row:
+    import copy
+
+    from executorch.exir import ExecutorchBackendConfig
+
+    from benchmarks.architectures import edge
+    from hazard.frontends import load_bytes
+
+    lowered = edge(architecture, backend)
+    safe = copy.deepcopy(lowered).to_executorch(ExecutorchBackendConfig(memory_planning_pass=hazard.SafePlanning()))
+    row = measure(name, "-", load_bytes(bytes(lowered.to_executorch().buffer)))
+    arenas = [a.size for method in load_bytes(bytes(safe.buffer)).methods for a in method.arenas.values()]
+    return dataclasses.replace(row, safe=sum(arenas))
+
+
 def table(rows: list[Row]) -> list[str]:
     """A Markdown table."""
     lines = [
-        "| program | kind | instructions | shipped | new | bound | new/bound | new/shipped | apart | times |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| program | kind | instructions | shipped | new | safe | bound | new/bound | new/shipped | apart | times |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for r in rows:
         new = "refused" if r.refused else str(r.new)
         over = "" if r.refused else f"{r.new / r.bound:.3f}"
         change = "" if r.refused or not r.shipped else f"{r.new / r.shipped:.2f}"
         lines.append(
-            f"| {r.name} | {r.kind} | {r.instructions} | {r.shipped} | {new} | {r.bound} | {over} | {change} "
-            f"| {r.apart} | {r.times:.1f} |"
+            f"| {r.name} | {r.kind} | {r.instructions} | {r.shipped} | {new} "
+            f"| {'' if r.safe is None else r.safe} | {r.bound} | {over} | {change} | {r.apart} | {r.times:.1f} |"
         )
     return lines
 
@@ -131,6 +182,11 @@ def summary(rows: list[Row]) -> str:
             f"times as large; with no sharing at all they would be {min(r.apart / r.shipped for r in cured):.2f} to "
             f"{max(r.apart / r.shipped for r in cured):.2f} times."
         )
+    planned = [r for r in right if r.safe is not None]
+    if planned:
+        fits = sum((r.safe or 0) <= 1.01 * r.bound for r in planned)
+        more = sum((r.safe or 0) > r.shipped for r in planned)
+        text += f" With `SafePlanning` {fits} of {len(planned)} are within 1 % of it, {more} larger than shipped."
     refused = sum(r.refused for r in rows)
     return text + (f" {refused} were refused." if refused else "")
 
@@ -138,9 +194,12 @@ def summary(rows: list[Row]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", metavar="FILE")
+    parser.add_argument("--models", action="store_true", help="export the architectures, too")
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="where figures of architectures are kept")
     parser.add_argument("--write", action="store_true", help="write docs/placement.md instead of printing")
     arguments = parser.parse_args()
-    corpus, given = list(corpus_rows()), list(file_rows(arguments.files))
+    models = list(model_rows(arguments.rows)) if arguments.models else []
+    corpus, given = list(corpus_rows()), [*models, *file_rows(arguments.files)]
     lines = [INTRODUCTION, "## The corpus", "", summary(corpus), "", *table(corpus), ""]
     if given:
         lines += ["## Known architectures", "", summary(given), "", *table(given), ""]
