@@ -13,13 +13,13 @@ from hazard.analysis.check import MethodAnalysis, _Judge
 from hazard.analysis.conflicts import Kind, Place
 from hazard.analysis.paths import Path
 from hazard.analysis.reaching import FILL, INTACT, LOAD
-from hazard.program import Dynamism, JumpFalse, Tensor
+from hazard.program import Dynamism, JumpFalse, Tensor, record
 
 #: Planning puts state that methods share into this arena id, or a higher one under a planner of one's own.
 FIRST_SHARED_ARENA: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Write:
     """One write of a method: ``strong`` if it surely defines all its bytes, ``known`` unless its effect is a guess."""
 
