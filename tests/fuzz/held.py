@@ -8,6 +8,7 @@ from typing import Any
 from hazard.api import ProgramReport
 from hazard.confirm import Confirmation, confirm
 from hazard.confirm.judge import NO_OUTPUT
+from hazard.rule import Finding
 from tests import shadow
 
 #: Seconds for holding one program's findings against the runtime.
@@ -40,11 +41,11 @@ def hold(source: Any, sequences: Sequence[Any]) -> tuple[Confirmation, list[list
         result.evidence = [b if b.outcome == "confirmed" else a for a, b in pairs]
     (program,) = result.report.programs
     seen = _observed(program) if any(e.outcome != "confirmed" for e in result.evidence) else set()
-    findings = []
+    findings: list[list[str]] = []
     for e in result.evidence:
         f = e.finding
         how = "runtime" if e.outcome == "confirmed" else "nothing"
-        place = (f.method, f.use.instruction if f.use else None, f.use.slot if f.use else None)
+        place = _place(program, f)
         if how == "nothing" and place in seen:
             how = "exhaustive run"
         elif how == "nothing" and e.reason == NO_OUTPUT:
@@ -56,10 +57,27 @@ def hold(source: Any, sequences: Sequence[Any]) -> tuple[Confirmation, list[list
     return result, findings
 
 
-def _observed(program: ProgramReport) -> set[tuple[str, int | None, int | None]]:
-    """Where the exhaustive run sees a wrong byte: method, instruction, slot."""
+#: A read: method, index in the chain (that of a graph counts aliases, too), and emitted slot.
+Read = tuple[str, int | None, int | None]
+
+
+def _place(program: ProgramReport, finding: Finding) -> Read | None:
+    """The read that a finding is about."""
+    use = finding.use
+    found = [m.analysis for m in program.methods if m.name == finding.method]
+    if use is None or not found:
+        return None
+    flow, method = found[0].flow, found[0].method
+    site = flow.sites[use.position] if use.position >= 0 else None
+    # Findings number the instructions of a graph without its aliases, which the exhaustive run counts.
+    index = use.position - flow.first - sum(map(len, method.chains[: site[0]])) if site else None
+    return finding.method, index, method.emitted_slot(use.slot) if use.slot is not None else None
+
+
+def _observed(program: ProgramReport) -> set[Read | None]:
+    """Where the exhaustive run sees a wrong byte."""
     return {
-        (m.name, o.instruction, o.slot)
+        (m.name, o.instruction, m.analysis.method.emitted_slot(o.slot) if o.slot is not None else None)
         for m in program.methods
         for o in shadow.run(m.analysis.method, 2, PATHS).observations
     }
