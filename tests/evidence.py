@@ -382,7 +382,8 @@ _HEAD = """
 
 Measured, not argued: what `hazard` says of programs beside what ExecuTorch's runtime does with them. Made by
 `python -m tests.evidence` (its head says how to repeat it); `evidence.jsonl` holds one line for each program, and every
-number below is counted from these lines. [ExecuTorch's own tests](executorch-tests.md) have a page of their own.
+number below is counted from these lines. [ExecuTorch's own tests](executorch-tests.md) have a page of
+their own, and so have [the arena sizes](placement.md) of new plans.
 
 A program is *wrong* when, in any of its sequences of calls, a result differs from eager PyTorch (tolerance 1e-5, on
 small whole numbers), or bit by bit from its *twin*: the same instructions on the same values, but every tensor on bytes

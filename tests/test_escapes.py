@@ -9,8 +9,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 import hazard
+from corpus.experiment import Experiment, floats
 from hazard.passes import MaterializeEscapes
 
 #: What is copied: results of the higher-order operators, by case.
@@ -75,3 +78,55 @@ def test_what_copies_do_not_cure_is_refused(runner: ModuleType) -> None:
     with pytest.raises(hazard.HazardError):
         runner.export(experiment)
     assert copying.copied == []
+
+
+class MiddleOfThree(nn.Module):
+    def forward(self, x: Any, y: Any) -> Any:
+        a = torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, (x,)) + 1
+        b = torch.cond(y.sum() > 0, lambda v: v * 2, lambda v: v * 3, (a,))
+        c = torch.cond(x.sum() > 1, lambda v: v / 2, lambda v: v / 3, (a,))
+        return b - c
+
+
+class OneOfTwoResults(nn.Module):
+    def forward(self, x: Any, y: Any) -> Any:
+        a, b = torch.cond(x.sum() > 0, lambda v: (v + 1, v * 2), lambda v: (v - 1, v * 3), (x,))
+        b = b + 1
+        return a, b, torch.cond(y.sum() > 0, lambda v: v * 2 - 1, lambda v: v * 3 - 1, (x,))
+
+
+class DeadBeforeTheNext(nn.Module):
+    def forward(self, x: Any, y: Any) -> Any:
+        a = torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, (x,)) * 2
+        return a + torch.cond(y.sum() > 0, lambda v: v * 2, lambda v: v * 3, (x,))
+
+
+class AllButTheLast(nn.Module):
+    def forward(self, x: Any, y: Any) -> Any:
+        found = []
+        for k in range(4):
+            found.append(torch.cond(x.sum() > k, lambda v: v + 1, lambda v: v - 1, (x,)))
+            x = x + y
+        return found[0] + found[1], found[2] * found[3]
+
+
+@pytest.mark.parametrize("options", [{}, {"alloc_graph_output": False}], ids=["planned outputs", "caller's outputs"])
+@pytest.mark.parametrize(
+    ("model", "copied"),
+    [
+        (MiddleOfThree, ["cond_1[0]"]),
+        (OneOfTwoResults, ["cond[0]"]),
+        (DeadBeforeTheNext, []),
+        (AllButTheLast, ["cond[0]", "cond_1[0]", "cond_2[0]"]),
+    ],
+)
+def test_copies_no_result_that_is_safe(
+    model: type[nn.Module], copied: list[str], options: dict[str, Any], runner: ModuleType
+) -> None:
+    def build() -> Experiment:
+        calls = [(floats(a, 2 * a), floats(b, b + 1)) for a in (1.0, -1.0, 2.0) for b in (1.0, -3.0)]
+        return Experiment(model(), calls[0], options={"mpp": options}, sequences=[calls, calls[::-1]])
+
+    experiment, copying = with_copies(build())
+    assert runner.observe(build, runner.export(experiment)) == {"outcome": "match"}
+    assert copying.copied == copied
