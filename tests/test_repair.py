@@ -462,3 +462,31 @@ def test_outputs_of_delegates_are_not_taken_for_views() -> None:
     assert repair.after.verdict == "proved"
     assert repair.arenas[0].size < 9 * 64
     assert not any(e for e in repair.after.methods[0].assumptions if "elided-view" in e)
+
+
+def test_what_xnnpack_reads_behind_its_inputs_in_a_branch_stays_inside_the_arena() -> None:
+    # Planning puts the 64 bytes behind the branch's own tensors, which here is in the middle of the arena.
+    text = """
+        method forward
+          arena 1 : 480
+          delegate 0 XnnpackBackend
+          %0 = tensor f32[16] @ 1+320
+          %1 = tensor bool[1] @ 1+384
+          %2 = tensor f32[16] @ 1+0
+          %3 = tensor f32[16] @ 1+64
+          %4 = tensor f32[16] @ 1+400
+          %5 = tensor f32[16]
+          inputs %0 %1
+          outputs %4
+          chain
+            0  jump-false %1 -> 4
+            1  aten::sin.out(%0, %2, %2)
+            2  delegate 0 (%2, %3)
+            3  aten::cos.out(%3, %4, %4)
+            4  aten::sin.out(%0, %5, %5)
+        """
+    repair = repaired(text)
+    (arena,) = repair.arenas
+    placed = [v for v in repair.program.methods[0].values if isinstance(v, Tensor) and v.planned]
+    assert arena.size >= max(v.planned.offset + v.nbytes for v in placed if v.planned) + 64
+    assert repaired(text.replace("XnnpackBackend", "Backend")).arenas[0].size < arena.size

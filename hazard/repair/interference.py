@@ -19,7 +19,7 @@ from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Kind
 from hazard.analysis.flow import Stage
 from hazard.analysis.reaching import FILL, LOAD
-from hazard.program import Alias, DelegateCall, Move, Planned, Program, Tensor
+from hazard.program import Alias, DelegateCall, JumpFalse, Method, Move, Planned, Program, Tensor
 
 #: Alignment in bytes where a plan shows none (ExecuTorch's default, ``exir/memory_planning.py``), and with delegates.
 DEFAULT_ALIGNMENT: Final = 16
@@ -717,10 +717,16 @@ class _Demand:
         return result
 
     def _padding(self, m: int, arena: int, alignment: int) -> int:
-        """Bytes behind the last tensor that XNNPACK may read (``extra_padding`` of ``exir/memory_planning.py``)."""
+        """Bytes behind the last tensor that XNNPACK may read (``extra_padding`` of ``exir/memory_planning.py``).
+
+        As much as the plan had; a planner puts it behind the tensors of the graph that has the delegate, which for a
+        branch is somewhere within the arena.
+        """
         method = self.program.methods[m]
         if not method.delegates:
             return 0
+        if arena in _arenas_in_parts(method):
+            return DELEGATE_ALIGNMENT
         end = max(
             (
                 v.placement.offset + -(-v.nbytes // alignment) * alignment
@@ -730,6 +736,20 @@ class _Demand:
             default=0,
         )
         return DELEGATE_ALIGNMENT if method.arenas[arena].size - end >= DELEGATE_ALIGNMENT and end else 0
+
+
+def _arenas_in_parts(method: Method) -> set[int]:
+    """The arenas of what XNNPACK is called with in branches and loops."""
+    found: set[int] = set()
+    for code in method.chains:
+        spans = [sorted((i, step.target)) for i, step in enumerate(code) if isinstance(step, JumpFalse)]
+        for i, step in enumerate(code):
+            if not isinstance(step, DelegateCall) or "xnnpack" not in method.delegates[step.delegate].lower():
+                continue
+            if any(low <= i < high for low, high in spans):
+                values = (method.values[method.emitted_slot(s)] for a in step.args for s in method.tensors_of(a))
+                found.update(v.planned.arena for v in values if isinstance(v, Tensor) and v.planned)
+    return found
 
 
 def without_lookalikes(demanded: Demand) -> Demand:
