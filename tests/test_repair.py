@@ -490,3 +490,36 @@ def test_what_xnnpack_reads_behind_its_inputs_in_a_branch_stays_inside_the_arena
     placed = [v for v in repair.program.methods[0].values if isinstance(v, Tensor) and v.planned]
     assert arena.size >= max(v.planned.offset + v.nbytes for v in placed if v.planned) + 64
     assert repaired(text.replace("XnnpackBackend", "Backend")).arenas[0].size < arena.size
+
+
+def test_an_arena_that_methods_share_has_one_size() -> None:
+    # Hosts make it once. Only the second method has a further state, and both had the arena of 128 bytes.
+    repair = repaired(
+        """
+        method a
+          arena 1 : 64
+          arena 2 : 128
+          %0 = tensor f32[4] @ 1+0
+          %1 = tensor f32[4] @ 2+0 fqn "both"
+          %2 = tensor f32[4] @ 1+16
+          inputs %0
+          outputs %2
+          chain
+            0  aten::add.out(%0, %1, %3, %2, %2)
+            1  aten::copy_(%1, %2, %3, %1)
+        method b
+          arena 1 : 64
+          arena 2 : 128
+          %0 = tensor f32[4] @ 1+0
+          %1 = tensor f32[4] @ 2+0 fqn "both"
+          %2 = tensor f32[4] @ 1+16
+          %4 = tensor f32[4] @ 2+64 fqn "second"
+          inputs %0
+          outputs %2
+          chain
+            0  aten::add.out(%1, %4, %3, %2, %2)
+            1  aten::copy_(%4, %2, %3, %4)
+        """
+    )
+    sizes = [m.arenas[2].size for m in repair.program.methods]
+    assert sizes[0] == sizes[1] <= 128

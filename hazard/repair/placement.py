@@ -125,6 +125,16 @@ def _result(demand: Demand, offsets: dict[int, int], how: dict[tuple[int, int], 
             end = base + above + demand.program.methods[m].tensor(slot).nbytes
             end = -(-end // demand.alignment) * demand.alignment
             ends[m, group.arena] = max(ends.get((m, group.arena), 0), end)
+    # Hosts make an arena that methods share once, as large as one of them says: all must say the same.
+    for arena in {g.arena for g in demand.groups if len(g.methods) > 1}:
+        alike = [(m, arena) for m, method in enumerate(demand.program.methods) if arena in method.arenas]
+        most = max(ends.get(key, 0) for key in alike)
+        needed = max((how[key][2] for key in alike if key in how), default=0)
+        for key in alike:
+            ends[key] = most
+            name, optimal, _ = how.get(key, ("kept", True, 0))
+            how[key] = (name, optimal, needed)
+            separate.setdefault(key, 0)
     sizes: dict[tuple[int, int], int] = {}
     plans = []
     for m, method in enumerate(demand.program.methods):
