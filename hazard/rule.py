@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Conflict, Place, Witness
+from hazard.analysis.operators import is_reinplaced
 from hazard.analysis.places import operand_at, operator_at
 from hazard.hosts import RELEASED, Host
 from hazard.program import Program
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 #: new to a baseline.
 FINGERPRINT: Final = "hazard/v1"
 SEVERITIES: Final = ("note", "warning", "error")
+#: The pass runs as well where only operators are named for it.
+NOT_REINPLACED: Final = "export with `run_reinplace_pass=False` and without `reinplace_extra_ops`"
 HEADINGS: Final = ("What it does", "Why is this bad?", "Example", "Use instead", "What to do")
 
 
@@ -345,6 +348,16 @@ def value_word(place: Place | None) -> str:
     if place is None or place.slot is None:
         return "a value"
     return f"`{place.fqn or place.name}`" if place.fqn or place.name else f"`%{place.slot}`"
+
+
+def unshared(writer: Place) -> str:
+    """What gives a result bytes of its own that was put into the storage of an operand."""
+    if is_reinplaced(writer.operator):
+        return NOT_REINPLACED
+    return (
+        f"let {value_word(writer)} have storage of its own: take its operator out of `reinplace_extra_ops`, or the"
+        " request to share out of the pass that makes it"
+    )
 
 
 def site_word(place: Place) -> str:

@@ -45,13 +45,15 @@ method forward
 ## What to do
 
 The plan ends the tensor's live range too early: a pass changed the graph after lifetimes were computed, a planner of
-one's own has a fault, or an in-place result's uses do not extend its storage (`run_reinplace_pass=True` in the released
-versions). Re-plan with the live range that the finding names; `hazard fix` does.
+one's own has a fault, or an in-place result's uses do not extend its storage (`run_reinplace_pass=True` or
+`reinplace_extra_ops` in the released versions: export without both). Re-plan with the live range that the finding
+names; `hazard fix` does.
 """
 
 from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Conflict, Kind
-from hazard.rule import Rule, Story, site_word, value_word
+from hazard.analysis.operators import is_reinplaced
+from hazard.rule import NOT_REINPLACED, Rule, Story, site_word, value_word
 
 
 def claims(conflict: Conflict, analysis: MethodAnalysis) -> bool:
@@ -67,7 +69,9 @@ def tell(conflict: Conflict, analysis: MethodAnalysis) -> Story:
     else:
         message = f"{victim} is overwritten before it is read"
     until = f"{site_word(conflict.use)}{_planned(conflict, analysis)}"
-    return Story(message, f"keep the bytes of {victim} from {since} until {until}")
+    in_place = any(is_reinplaced(d.operator) for d in conflict.all_defines)
+    otherwise = f"; or {NOT_REINPLACED}" if in_place else ""
+    return Story(message, f"keep the bytes of {victim} from {since} until {until}{otherwise}")
 
 
 def _planned(conflict: Conflict, analysis: MethodAnalysis) -> str:

@@ -65,8 +65,8 @@ method forward
 
 ## What to do
 
-Keep the copy in the branch (`.clone()` of what it returns), or extend the operand's live range to the last use of the
-result.
+Leave out the pass that removes the branch's copy, or return from the branch what is computed (`x + 0`), which no pass
+removes. Or extend the operand's live range to the last use of the result.
 """
 
 from hazard.analysis.check import MethodAnalysis
@@ -116,7 +116,8 @@ def tell(conflict: Conflict, analysis: MethodAnalysis) -> Story:
     result, operand = value_word(conflict.use), value_word(conflict.define)
     return Story(
         f"{result} is the branch's operand {operand} itself, which is overwritten before it is read",
-        f"return a copy from the branch (`.clone()`), or keep the bytes of {operand} until {site_word(conflict.use)}",
+        "return from the branch what is computed (`x + 0`), or leave out the pass that removes its copy, or keep the"
+        f" bytes of {operand} until {site_word(conflict.use)}",
     )
 
 

@@ -64,7 +64,8 @@ method forward
 ## What to do
 
 Make the new value a tensor of its own by an operation that no pass removes, for example `self.before.copy_(self.last +
-0)`; a `.clone()` or a conversion that changes nothing is removed.
+0)`. A conversion that changes nothing (`.to(copy=True)`, a slice of the full range) is removed, and a `.clone()` by
+passes of back ends. Where an input is called as the buffer, rename one of them.
 """
 
 from hazard.analysis.check import MethodAnalysis

@@ -52,7 +52,9 @@ method forward
 
 ## What to do
 
-Give the tensors offsets that do not overlap, or let only one of them share the base.
+Give the tensors offsets that do not overlap, or let only one of them share the base. Operators named in
+`reinplace_extra_ops` that have no kernel for working in place share their input's storage, whatever
+`run_reinplace_pass` says: take them out.
 """
 
 from hazard.analysis.check import MethodAnalysis
@@ -84,7 +86,8 @@ def tell(conflict: Conflict, analysis: MethodAnalysis) -> Story:
     victim, writer = value_word(conflict.use), value_word(conflict.clobber)
     return Story(
         f"{victim} and {writer} share the storage of {shared}, and {writer} is written over {victim} before it is read",
-        f"do not let {writer} share the storage of {shared} before {site_word(conflict.use)}",
+        f"do not let {writer} share the storage of {shared} before {site_word(conflict.use)}: take its operator out of"
+        " `reinplace_extra_ops`, or the request to share out of the pass that makes it",
     )
 
 

@@ -53,14 +53,16 @@ method forward
 
 ## What to do
 
-Export with `run_reinplace_pass=False`, or copy the tensor before it is changed in place. Where a pass of your own
-shares storage: only with a base that nothing reads afterwards, and only for kernels that work element by element.
+Export with `run_reinplace_pass=False` and without `reinplace_extra_ops` (the pass runs as well where only these are
+given), or copy the tensor before it is changed in place. Where a pass of your own shares storage: only with a base that
+nothing reads afterwards, and only for kernels that work element by element.
 """
 
 from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Conflict, Kind
 from hazard.analysis.lineage import is_alias, meanings, storage
-from hazard.rule import Rule, Story, site_word, value_word
+from hazard.analysis.operators import is_reinplaced
+from hazard.rule import Rule, Story, site_word, unshared, value_word
 
 
 def claims(conflict: Conflict, analysis: MethodAnalysis) -> bool:
@@ -82,11 +84,12 @@ def tell(conflict: Conflict, analysis: MethodAnalysis) -> Story:
         message = f"{writer} is written over {victim} while `{conflict.use.operator}` still reads it"
     else:
         message = f"{victim} is read after {writer} took over its bytes"
-    return Story(message, f"give {writer} bytes of its own, or copy {victim} before {_site(conflict)}")
-
-
-def _site(conflict: Conflict) -> str:
-    return site_word(conflict.clobber) if conflict.clobber else "it is written"
+    assert conflict.clobber is not None
+    cure = unshared(conflict.clobber)
+    # A kernel that was put over its own operand reads that very tensor: a copy would be put over as well.
+    if conflict.kind is not Kind.COLLISION or is_reinplaced(conflict.clobber.operator):
+        cure += f"; or copy {victim} before {site_word(conflict.clobber)} (`.clone()`)"
+    return Story(message, cure)
 
 
 RULE = Rule(

@@ -62,14 +62,16 @@ method forward
 
 ## What to do
 
-Export with `run_reinplace_pass=False`, or with `remove_view_copy=False`, which makes views real copies.
+Export with `run_reinplace_pass=False` and without `reinplace_extra_ops` (the pass runs as well where only these are
+given). Keeping the copies of views (`remove_view_copy=False`) is not always enough: the result in place may then be
+overwritten itself (HZ103).
 """
 
 from hazard.analysis.check import MethodAnalysis
 from hazard.analysis.conflicts import Conflict, Kind
 from hazard.analysis.lineage import is_alias, meanings, storage
 from hazard.program import Kernel, Tensor
-from hazard.rule import Rule, Story, value_word
+from hazard.rule import NOT_REINPLACED, Rule, Story, unshared, value_word
 
 
 def claims(conflict: Conflict, analysis: MethodAnalysis) -> bool:
@@ -108,11 +110,11 @@ def _written(analysis: MethodAnalysis) -> set[int]:
 
 def tell(conflict: Conflict, analysis: MethodAnalysis) -> Story:
     view = value_word(conflict.use)
-    if conflict.kind is Kind.ELSEWHERE:
+    if conflict.kind is Kind.ELSEWHERE or conflict.clobber is None:
         message = f"{view} is a view of {value_word(conflict.define)}, but lies on bytes that nobody writes"
-    else:
-        message = f"the view {view} is read after {value_word(conflict.clobber)} changed its base in place"
-    return Story(message, "export with `run_reinplace_pass=False`, or with `remove_view_copy=False`")
+        return Story(message, NOT_REINPLACED)
+    message = f"the view {view} is read after {value_word(conflict.clobber)} changed its base in place"
+    return Story(message, unshared(conflict.clobber))
 
 
 RULE = Rule(

@@ -41,7 +41,9 @@ method forward
 
 ## What to do
 
-Let the plan place the inputs (`alloc_graph_input=True`, the default), or return a clone and do not mutate the input.
+Let the plan place inputs and outputs (`alloc_graph_input=True` and `alloc_graph_output=True`, the defaults; an input
+that is returned has planned bytes only with both), or return a clone of the input, and a new value in place of a change
+of it.
 """
 
 from collections.abc import Iterator
@@ -60,12 +62,14 @@ def scan(context: Context) -> Iterator[Finding]:
             for obj in objects
         }
         for fault in outputs_over_inputs(memory, events.hosts):
-            meant = fault.use is not None and fault.use.slot in changed and not context.narrowed
+            mutated = fault.use is not None and fault.use.slot in changed
+            otherwise = "return a new value rather than change the input" if mutated else "return a clone of the input"
             yield RULE.finding(
-                severity="warning" if meant else None,
+                severity="warning" if mutated and not context.narrowed else None,
                 message=f"the input {value_word(fault.use)} is an output too: the caller's output buffer replaces its "
                 f"data before the call begins: {fault.told}",
-                help="let the plan place the inputs, or return a clone of the input",
+                help="let the plan place inputs and outputs (`alloc_graph_input=True`, `alloc_graph_output=True`), or"
+                f" {otherwise}",
                 **fault.parts(events.hosts),
             )
 

@@ -40,12 +40,14 @@ method forward
 ## What to do
 
 Export the tensor as a mutable buffer, or copy it before the write. A view of a weight that `run_reinplace_pass=True`
-turned into the target of `index_put_` is the usual cause: leave the pass off, or clone the weight.
+turned into the target of `index_put_` is the usual cause: leave the pass off (`reinplace_extra_ops` turns it on as
+well), or clone the weight.
 """
 
 from collections.abc import Iterator
 
-from hazard.rule import Context, Finding, Rule, value_word
+from hazard.analysis.operators import is_reinplaced
+from hazard.rule import NOT_REINPLACED, Context, Finding, Rule, value_word
 
 
 def scan(context: Context) -> Iterator[Finding]:
@@ -59,10 +61,13 @@ def scan(context: Context) -> Iterator[Finding]:
                 if analysis.method.is_tensor(obj) and analysis.method.tensor(obj).is_constant:
                     place = place_at(analysis.flow, position, slot, obj, None)
                     sure = len(objects) == 1
+                    otherwise = "export it as a mutable buffer"
+                    if is_reinplaced(place.operator):
+                        otherwise = NOT_REINPLACED
                     yield RULE.finding(
                         method=analysis.method.name,
                         message=f"`{place.operator}` writes {value_word(place)}, which is constant data",
-                        help="copy the constant first, or export it as a mutable buffer",
+                        help=f"copy the constant first (`.clone()`), or {otherwise}",
                         certain=sure,
                         severity=None if sure else "warning",
                         clobber=place,

@@ -106,3 +106,12 @@ def base_name(operator: str) -> str:
 def namespace(operator: str) -> str:
     """``aten`` of ``aten::add.out``."""
     return operator.partition("::")[0]
+
+
+def is_reinplaced(operator: str) -> bool:
+    """Whether an operator of a program is one that ExecuTorch's pass for working in place has put there.
+
+    Export leaves no others but ``copy_``, which writes back state and starts the carries of loops.
+    """
+    name = base_name(operator)
+    return namespace(operator) == "aten" and name.endswith("_") and not name.startswith("__") and name != "copy_"

@@ -12,6 +12,7 @@ from typing import Any
 
 from hazard.analysis.check import analyse
 from hazard.analysis.conflicts import Kind, Place
+from hazard.analysis.operators import is_reinplaced
 from hazard.api import check_program
 from hazard.hosts import choose_hosts
 from hazard.program import Planned, Program, Tensor
@@ -19,7 +20,7 @@ from hazard.repair.fix import Repair
 from hazard.repair.interference import Demand, bits, demand
 from hazard.repair.placement import Placement, placed_program
 from hazard.repair.write import Plan
-from hazard.rule import Finding, all_rules, site_word, value_word
+from hazard.rule import NOT_REINPLACED, Finding, all_rules, site_word, unshared, value_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,14 @@ _UNTRIED: dict[str, str] = {
 _COPY: dict[str, str] = {
     "HZ101": "copy the result right after the higher-order operator: `x = x.clone()`",
     "HZ102": "copy the operand before it: `x = x.clone()`",
-    "HZ104": "return a copy from the branch: `lambda x: x.clone()`",
+    "HZ104": "return from the branch what is computed: `lambda x: x + 0`",
     "HZ201": "copy the result before the view: `x = x.clone()`",
+    "HZ302": "compute on the old value: `old + 0`",
+    "HZ303": "compute on the old state before the update: `old + 0`",
+    "HZ703": "copy the constant before it is changed: `w = w.clone()`",
 }
-_OPTIONS: dict[str, str] = {
-    "HZ201": "keep the copies of views: `ExecutorchBackendConfig(remove_view_copy=False)`",
-    "HZ403": "leave out `run_reinplace_pass`",
-    "HZ404": "leave out `run_reinplace_pass`",
-}
+_COPIES_OF_VIEWS = frozenset(("HZ201", "HZ302"))
+_IN_SHARED_STORAGE = frozenset(("HZ402", "HZ403", "HZ404"))
 #: What `hazard.SafePlanning` cures where a new plan for the file does not: it knows the graph and may change it.
 _CURED_WHEN_PLANNED = frozenset(
     ("HZ101", "HZ102", "HZ103", "HZ104", "HZ201", "HZ301", "HZ302", "HZ303", "HZ304", "HZ403", "HZ404")
@@ -129,8 +130,11 @@ def _suggestions(
     line = _line(finding.define or finding.use)
     if finding.code in _COPY:
         found.append(Suggestion("copy", _COPY[finding.code] + line, False))
-    if finding.code in _OPTIONS:
-        found.append(Suggestion("option", _OPTIONS[finding.code], False))
+    elif finding.code == "HZ301":
+        found.append(Suggestion("copy", finding.help + line, False))  # the buffer's name may be what is wrong
+    option = _option(finding)
+    if option is not None:
+        found.append(Suggestion("option", option, False))
     if (stays or repair.refusals) and finding.code in _CURED_WHEN_PLANNED:
         found.append(Suggestion("option", "export with `memory_planning_pass=hazard.SafePlanning()`", False))
     if finding.code in _LOADING:
@@ -139,6 +143,16 @@ def _suggestions(
     if not found:
         found.append(Suggestion("copy", finding.help, False))
     return tuple(found)
+
+
+def _option(finding: Finding) -> str | None:
+    """The change of the export that is rid of a finding."""
+    if finding.code in _COPIES_OF_VIEWS:
+        return "keep the copies of views: `ExecutorchBackendConfig(remove_view_copy=False)`"
+    if finding.code in _IN_SHARED_STORAGE:
+        return unshared(finding.clobber) if finding.clobber is not None else NOT_REINPLACED
+    makers = {"HZ103": finding.all_defines, "HZ703": (finding.clobber,)}.get(finding.code, ())
+    return NOT_REINPLACED if any(p is not None and is_reinplaced(p.operator) for p in makers) else None
 
 
 def _line(place: Place | None) -> str:
