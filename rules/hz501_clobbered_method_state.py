@@ -61,13 +61,14 @@ method b
 ## What to do
 
 Export with `MemoryPlanningPass(share_mutable_buffers=True)`, which gives state an arena of its own, and load every
-method before the first call; or run on a host that gives each method its own arenas (the C++ `Module` by default); or
-load the file once for each method.
+method before the first call; buffers of one name are then one state, so give others different names. Or run on a host
+that gives each method its own arenas (the C++ `Module` by default); or load the file once for each method.
 """
 
 from collections.abc import Iterator
 
 from hazard.hosts import tell
+from hazard.program import Tensor
 from hazard.rule import Context, Finding, Rule, site_word, value_word
 
 
@@ -88,10 +89,20 @@ def scan(context: Context) -> Iterator[Finding]:
                 by = f"the initial contents of method `{fault.clobberer.name}`"
             yield RULE.finding(
                 message=f"the state {value_word(parts['use'])} is overwritten by {by}: {tell(fault.sequence)}",
-                help="export with share_mutable_buffers=True and load all methods before the first call, "
-                "or give each method its own arenas",
+                help=f"export with share_mutable_buffers=True{_named_apart(context, parts['use'].fqn)} and load all "
+                "methods before the first call, or give each method its own arenas",
                 **parts,
             )
+
+
+def _named_apart(context: Context, name: str | None) -> str:
+    """What sharing takes besides, where several methods have a buffer of that name: it makes them one state."""
+    having = [
+        analysis
+        for analysis in context.methods
+        if any(isinstance(v, Tensor) and v.fqn == name for v in analysis.method.values)
+    ]
+    return f" (buffers `{name}` that are not one state need different names)" if name and len(having) > 1 else ""
 
 
 RULE = Rule(

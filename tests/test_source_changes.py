@@ -84,6 +84,27 @@ def planned(**options: Any) -> Change:
     return change
 
 
+def loaded_first(experiment: Experiment) -> Experiment:
+    """All methods are loaded before the first call."""
+    return experiment._replace(options={**experiment.options, "preload": True})
+
+
+def shared(experiment: Experiment) -> Experiment:
+    return planned(share_mutable_buffers=True)(loaded_first(experiment))
+
+
+def shared_under_other_names(experiment: Experiment) -> Experiment:
+    """The methods' buffers, which have one name, are not one state."""
+    methods = experiment.options["methods"]
+    named = {}
+    for name, (module, inputs) in methods.items():
+        holder = torch.nn.Module()
+        holder.add_module(name, module)
+        holder.forward = getattr(holder, name).forward
+        named[name] = (holder, inputs)
+    return shared(experiment._replace(options={**experiment.options, "methods": named}))
+
+
 def without(option: str) -> Change:
     def change(experiment: Experiment) -> Experiment:
         return experiment._replace(options={k: v for k, v in experiment.options.items() if k != option})
@@ -341,6 +362,15 @@ ADVICE: dict[str, Advice] = {
     "E5": Advice("h01_inplace_result_lifetime", "HZ103", "run_reinplace_pass=False", NOT_REINPLACED),
     "E5-chain": Advice("h02_inplace_chain_cond_operand", "HZ103", "run_reinplace_pass=False", NOT_REINPLACED),
     "E6": Advice("e02e_reinplace_kv_cache", "HZ404", "run_reinplace_pass=False", NOT_REINPLACED),
+    "F1-state": Advice("c19d_multimethod_distinct_state_no_share", "HZ501", "share_mutable_buffers=True", shared),
+    "F1-activations": Advice("h09_stateful_plus_big_stateless_method", "HZ501", "share_mutable_buffers=True", shared),
+    "F1-names": Advice(
+        "m04_two_kv_caches_unshared",
+        "HZ501",
+        "share_mutable_buffers=True (buffers `cache` that are not one state need different names)",
+        shared_under_other_names,
+    ),
+    "F2": Advice("h10_shared_state_lazy_second_load", "HZ502", "load all methods before the first call", loaded_first),
     "G-source": Advice(
         "d05_noalloc_out_branch_view_second_run", "HZ601", "return a clone", rewritten(forward=branch_results_copied)
     ),
@@ -421,12 +451,13 @@ def test_the_fault_is_found_and_the_change_advised(name: str) -> None:
 def test_the_change_cures(name: str, runner: ModuleType) -> None:
     build, change = runner.load_build(ADVICE[name].case), ADVICE[name].change
     manager = made(change(build()), runner)
-    report = hazard.check(manager)
+    report = hazard.check(manager, load="eager" if change is loaded_first else None)
     assert report.verdict == "proved"
     assert codes(report) == set()
     assert not any(m.assumptions or m.reasons for p in report.programs for m in p.methods)
-    # The changed source means the same: eager is the case's own model.
-    assert runner.observe(build, bytes(manager.buffer)) == {"outcome": "match"}
+    # The changed source means the same as the case's own, which is the judge unless the calls were changed.
+    if change not in (loaded_first, shared, shared_under_other_names):
+        assert runner.observe(build, bytes(manager.buffer)) == {"outcome": "match"}
     assert runner.observe(lambda: change(build()), bytes(manager.buffer)) == {"outcome": "match"}
 
 
@@ -435,6 +466,7 @@ NOT_ENOUGH: dict[str, tuple[str, Change, set[str]]] = {
     "C-clone-removed": ("c14e_two_buffers_swap", cloned_under_a_pass, {"HZ301"}),
     "D-not-reinplaced": ("f39b_old_state_through_noop_in_late_op", NOT_REINPLACED, {"HZ303"}),
     "E1-copies-of-views": ("c16_reinplace_default_view_used_later", KEEP_COPIES_OF_VIEWS, {"HZ103"}),
+    "F1-one-name": ("m04_two_kv_caches_unshared", shared, {"HZ502", "HZ503"}),
     "H-returned-and-only-inputs-planned": ("c15e_return_input_noalloc", planned(alloc_graph_input=True), {"HZ602"}),
     "E4-pass-by-its-operators": (
         "c16i_reinplace_extra_annotation_two_siblings",

@@ -82,7 +82,7 @@ _CURED_WHEN_PLANNED = frozenset(
     ("HZ101", "HZ102", "HZ103", "HZ104", "HZ201", "HZ301", "HZ302", "HZ303", "HZ304", "HZ403", "HZ404")
 )
 _LOADING: dict[str, str] = {
-    "HZ501": "load the methods from separate programs, or with `share_mutable_buffers=True`",
+    "HZ501": "load the file once for each method, or run it on a host that gives each method its own arenas",
     "HZ502": "load all methods before the first call",
 }
 
@@ -147,6 +147,8 @@ def _suggestions(
 
 def _option(finding: Finding) -> str | None:
     """The change of the export that is rid of a finding."""
+    if finding.code == "HZ501":
+        return finding.help
     if finding.code in _COPIES_OF_VIEWS:
         return "keep the copies of views: `ExecutorchBackendConfig(remove_view_copy=False)`"
     if finding.code in _IN_SHARED_STORAGE:
