@@ -206,7 +206,6 @@ def no_collection() -> Iterator[None]:
         yield
     finally:
         if collecting:
-            gc.collect(0)  # else what has gathered sets off a collection of the older objects, too
             gc.enable()
 
 
