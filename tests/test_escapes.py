@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -39,21 +36,7 @@ COPIED = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    logging.disable(before)
-
-
-@pytest.fixture(scope="module")
-def runner() -> ModuleType:
-    from corpus import runner
-
-    return runner
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def with_copies(experiment: Any, **more: Any) -> tuple[Any, MaterializeEscapes]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -37,21 +35,7 @@ CHANGED_INPUTS = {
 UNLOADABLE = ("e05_custom_mem_id_parent2", "k10_c07_no_mp_overlap_mem_id_banks")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    logging.disable(before)
-
-
-@pytest.fixture(scope="module")
-def runner() -> ModuleType:
-    from corpus import runner
-
-    return runner
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def exportable(kinds: tuple[str | None, ...]) -> list[Any]:

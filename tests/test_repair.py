@@ -54,13 +54,6 @@ def path_of(case: cases.Case) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def runner() -> ModuleType:
-    from corpus import runner
-
-    return runner
-
-
 def written(case: cases.Case, folder: Path) -> tuple[Repair, bytes]:
     # Some cases promise that all methods are loaded before the first call.
     promised = choose_hosts(None, load="eager") if '"preload"' in case.model.read_text() else RELEASED

@@ -5,9 +5,7 @@ Each change is made to a model of the corpus, as a reader of the finding would m
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -35,21 +33,7 @@ class Advice(NamedTuple):
     change: Change
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quiet() -> Iterator[None]:
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    logging.disable(before)
-
-
-@pytest.fixture(scope="module")
-def runner() -> ModuleType:
-    from corpus import runner
-
-    return runner
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 # --- how a program is changed -----------------------------------------------------------------------------------------
