@@ -186,7 +186,7 @@ def _traits(operator: str) -> _Traits:
         primitive=space == "executorch_prim",
         known=known,
         pure=known and name not in operators.NONDETERMINISTIC,
-        in_place=name.endswith("_") and not name.startswith("__"),
+        in_place=operators.is_in_place(operator),
         by_shape=name in operators.SHAPE_READERS,
         undefined=known and name in operators.UNDEFINED,
         elementwise=known and name in operators.ELEMENTWISE,

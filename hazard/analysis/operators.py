@@ -108,10 +108,15 @@ def namespace(operator: str) -> str:
     return operator.partition("::")[0]
 
 
+def is_in_place(operator: str) -> bool:
+    """Whether by its name an operator changes its first operand: ``aten::add_``."""
+    name = base_name(operator)
+    return name.endswith("_") and not name.startswith("__")
+
+
 def is_reinplaced(operator: str) -> bool:
     """Whether an operator of a program is one that ExecuTorch's pass for working in place has put there.
 
     Export leaves no others but ``copy_``, which writes back state and starts the carries of loops.
     """
-    name = base_name(operator)
-    return namespace(operator) == "aten" and name.endswith("_") and not name.startswith("__") and name != "copy_"
+    return namespace(operator) == "aten" and is_in_place(operator) and base_name(operator) != "copy_"
