@@ -281,9 +281,10 @@ def confirm(ctx: click.Context, /, target: str, graph: str | None, reference: st
     whether it was confirmed, with inputs, call, output and both values; a script that repeats it is written. TARGET is
     a program file or, as for `check`, a factory of a graph, which then runs beside eager, too. Needs torch and
     executorch."""
-    from hazard.cli.confirming import run_confirm
+    from hazard.cli.confirming import Request, run_confirm
 
-    ctx.exit(run_confirm(target, graph, reference, inputs, budget, seed, reproducers, _color(color), quiet))
+    request = Request(target, graph, reference, inputs, budget, seed, reproducers, _color(color), quiet)
+    ctx.exit(run_confirm(request))
 
 
 @app.command(

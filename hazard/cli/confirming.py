@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hazard.cli import CLEAN, FOUND, emit
@@ -23,20 +24,29 @@ GRACE = 60.0
 _WORDS = {"confirmed": "confirmed", "not-reproduced": "not reproduced", "not-confirmable": "not confirmable this way"}
 
 
-def run_confirm(
-    target: str,
-    graph: str | None,
-    reference: str | None,
-    inputs: str | None,
-    budget: float,
-    seed: int,
-    folder: str,
-    color: bool | None,
-    quiet: bool,
-) -> int:
-    """Runs, prints, writes reproducers; returns the exit code: 1 when anything was confirmed or missed."""
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for. ``budget`` in seconds; ``folder`` is where reproducers are written."""
+
+    target: str
+    graph: str | None
+    reference: str | None
+    inputs: str | None
+    budget: float
+    seed: int
+    folder: str
+    color: bool | None
+    quiet: bool
+
+
+def run_confirm(request: Request) -> int:
+    """Runs, prints, writes reproducers; returns the exit code: 1 when anything was confirmed or missed.
+
+    Raises InputError for what cannot be run, and when the runtime crashes or does not come back.
+    """
     import multiprocessing
 
+    target, graph, reference, budget = request.target, request.graph, request.reference, request.budget
     if not is_graph_target(target) and not os.path.isfile(target):
         raise InputError(f"{target}: a program file (.pte) or a factory is needed (file.py:factory)")
     for named in filter(None, (graph, reference)):
@@ -44,11 +54,11 @@ def run_confirm(
             raise InputError(f"{named}: a factory is needed (file.py:factory, package.module:factory)")
     if graph and is_graph_target(target):
         raise InputError(f"{target}: it is a graph already; --graph belongs to a program file")
-    progress = not quiet and sys.stderr.isatty()
+    progress = not request.quiet and sys.stderr.isatty()
     context = multiprocessing.get_context("spawn")
     answers, child_end = context.Pipe(duplex=False)
-    given = (target, graph, reference, inputs, budget, seed, folder, wants_color(color), quiet, progress)
-    child = context.Process(target=_in_child, args=(child_end, *given), daemon=True)
+    settled = replace(request, color=wants_color(request.color))  # the child has no terminal to ask
+    child = context.Process(target=_in_child, args=(child_end, settled, progress), daemon=True)
     child.start()
     child_end.close()
     try:
@@ -94,21 +104,10 @@ def _answer(answers: Any, budget: float) -> tuple[str, str, int]:
         stop = time.monotonic() + budget + GRACE
 
 
-def _in_child(
-    answers: Any,
-    target: str,
-    graph: str | None,
-    reference: str | None,
-    inputs: str | None,
-    budget: float,
-    seed: int,
-    folder: str,
-    color: bool,
-    quiet: bool,
-    progress: bool,
-) -> None:
+def _in_child(answers: Any, request: Request, progress: bool) -> None:
     """Sends the rendered outcome and the exit code. Interrupts are the parent's affair, which ends this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    target, graph, reference = request.target, request.graph, request.reference
     try:
         source: Any = target
         made = model = None
@@ -122,13 +121,13 @@ def _in_child(
             source,
             graph=made,
             reference=model,
-            sequences=inputs,
-            budget=budget,
-            seed=seed,
+            sequences=request.inputs,
+            budget=request.budget,
+            seed=request.seed,
             progress=_progress if progress else None,
             started=lambda: answers.send(("started", "", 0)),
         )
-        text = _render(result, target, folder, Paint(color), quiet)
+        text = _render(result, target, request.folder, Paint(bool(request.color)), request.quiet)
         answers.send(("done", text, FOUND if result.confirmed or result.missed else CLEAN))
     except InputError as e:
         answers.send(("unusable", str(e), 0))
