@@ -78,6 +78,20 @@ def late_results(count: int) -> tuple[Any, tuple[Any, ...]]:
     return Model(), (torch.randn(4),)
 
 
+def chain(count: int) -> tuple[Any, tuple[Any, ...]]:
+    """Small operators one after the other, where nothing but the passes' own work counts."""
+    import torch
+
+    class Model(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            y = x
+            for _ in range(count // 2):
+                y = torch.sin(y) * x
+            return y
+
+    return Model(), (torch.randn(4),)
+
+
 def _steps(function: Any) -> Callable[[Any], Any]:
     def branch(x: Any) -> Any:
         y = x
@@ -94,6 +108,7 @@ MODELS: dict[str, Callable[[int], tuple[Any, tuple[Any, ...]]]] = {
     "recurrent": recurrent,
     "conds": conds,
     "late results": late_results,
+    "chain": chain,
 }
 
 

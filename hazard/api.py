@@ -8,8 +8,9 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from hazard.analysis.check import Counts, MethodAnalysis, analyse
@@ -199,13 +200,19 @@ def check(
 
 @contextlib.contextmanager
 def no_collection() -> Iterator[None]:
-    """Puts garbage collection off: it would walk all that torch has loaded, and a check leaves little behind."""
+    """Puts garbage collection off: it would walk all that torch has loaded, and a check leaves little behind.
+
+    What is left is old from then on, so that the next collection of new objects does not walk all of it.
+    """
     collecting = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if collecting:
+            if not gc.get_freeze_count():  # or what somebody else has frozen would thaw
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -252,20 +259,30 @@ def check_program(
     effects: Mapping[str, Declaration] | None = None,
     hosts: tuple[Host, ...] = RELEASED,
     asked: frozenset[str] = frozenset(),
+    prepared: Sequence[MethodAnalysis | None] = (),
 ) -> ProgramReport:
-    """Analyses every method of a program and applies the given rules."""
+    """Analyses every method of a program and applies the given rules.
+
+    ``prepared`` is what `hazard.analysis.check.prepare` made of each method with its tensors in other places.
+    """
     rules = list(rules)
-    analyses = [analyse(m, effects) for m in program.methods]
-    findings = findings_of(Context(program, analyses, hosts, asked), rules)
+    analyses = [analyse(m, effects, p) for m, p in zip_longest(program.methods, prepared)]
+    report = unjudged(program, path, digest, analyses)
+    report.findings = findings_of(Context(program, analyses, hosts, asked), rules)
+    # What a rule found beyond the reads themselves (layout, events) counts as well.
+    doubts = {r.code for r in rules if r.doubts}
+    for method in report.methods:
+        if any(f.method == method.name and f.severity != "note" and f.code not in doubts for f in report.findings):
+            method.verdict = "hazard"
+    return report
+
+
+def unjudged(program: Program, path: str, digest: str | None, analyses: Iterable[MethodAnalysis]) -> ProgramReport:
+    """The report on a program to which no rule has been applied."""
     methods = [
         MethodReport(a.method.name, a.verdict, tuple(a.assumptions), tuple(a.reasons), a.counts, a) for a in analyses
     ]
-    # What a rule found beyond the reads themselves (layout, events) counts as well.
-    doubts = {r.code for r in rules if r.doubts}
-    for method in methods:
-        if any(f.method == method.name and f.severity != "note" and f.code not in doubts for f in findings):
-            method.verdict = "hazard"
-    return ProgramReport(path, digest, program, methods, findings)
+    return ProgramReport(path, digest, program, methods, [])
 
 
 def assert_no_hazards(source: Any, *, fail_on: str = "error", **options: Any) -> Report:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import copy
 import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import integers, lists
 
 from corpus import cases
+from hazard.analysis.check import analyse, prepare
 from hazard.api import check
 from hazard.frontends import load, load_bytes
 from hazard.hosts import RELEASED, choose_hosts
-from hazard.program import InputError, Program, Tensor
+from hazard.program import DelegateCall, InputError, Program, Tensor
 from hazard.repair.fix import Repair, repair_file, repair_program, write_repair
-from hazard.repair.interference import demand
-from hazard.repair.placement import place
+from hazard.repair.interference import demand, transposed
+from hazard.repair.placement import clashes, place, placed_program
 from hazard.repair.write import Plan, rewrite_bytes, write_plan
 from hazard.text import parse_program, print_program
 from tests.shadow import run
@@ -397,6 +400,51 @@ def test_no_path_through_a_repaired_program_sees_overwritten_bytes(sample: Sampl
     seen = run(repair.program.methods[0], path_limit=512)
     # Bytes that nobody wrote are no matter of a plan.
     assert [o for o in seen.hazards if o.kind != "unwritten"] == [], print_program(repair.program)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(programs())
+def test_what_is_prepared_before_placement_changes_no_answer(sample: Sample) -> None:
+    program = Program(tuple(replace(m, meaning="graph") for m in sample.program.methods))
+    ready = [prepare(m) for m in program.methods]
+    if None in ready:
+        assert any(isinstance(i, DelegateCall) for m in program.methods for _, _, i in m.instructions())
+        return
+    assert {a.verdict for a in ready if a} == {"unknown"}
+    full = demand(program, [analyse(m) for m in program.methods])
+    early = demand(program, [a for a in ready if a])
+    assert (early.groups, early.edges, early.moments) == (full.groups, full.edges, full.moments)
+    fixed = placed_program(program, place(full))
+    for method, prepared in zip(fixed.methods, ready, strict=True):
+        one, other = analyse(method), analyse(method, None, prepared)
+        assert (one.conflicts, one.counts, one.verdict) == (other.conflicts, other.counts, other.verdict)
+        assert (one.reaching.reads, one.reaching.writes) == (other.reaching.reads, other.reaching.writes)
+
+
+@settings(derandomize=True)
+@given(lists(integers(0, 255), min_size=8, max_size=8))
+def test_transposition(rows: list[int]) -> None:
+    columns = transposed(rows)
+    assert [[rows[i] >> j & 1 for i in range(8)] for j in range(8)] == [[c >> i & 1 for i in range(8)] for c in columns]
+
+
+def test_a_clash_of_places_is_found() -> None:
+    chain = """
+        method forward
+          arena 1 : 64
+          %0 = tensor f32[4] @ 1+0
+          %1 = tensor f32[4] @ 1+16
+          %2 = tensor f32[4] @ 1+32
+          inputs %0
+          outputs %2
+          chain
+            0  aten::mm.out(%0, %0, %1, %1)
+            1  aten::mm.out(%1, %1, %2, %2)
+    """
+    wanted = demand_of(parse_program(chain))
+    assert clashes(wanted, {0: 0, 1: 16, 2: 0}) == []
+    assert clashes(wanted, {0: 0, 1: 0, 2: 16}) == [(0, 1)]
+    assert clashes(wanted, {0: 0, 1: 15, 2: 16}) == [(0, 1), (1, 2)]
 
 
 def test_a_repaired_program_is_only_placed_anew() -> None:

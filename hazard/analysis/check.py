@@ -83,32 +83,66 @@ class MethodAnalysis:
         return "unknown" if self.reasons else "proved"
 
 
-def analyse(method: Method, declared: Mapping[str, Declaration] | None = None) -> MethodAnalysis:
+def analyse(
+    method: Method, declared: Mapping[str, Declaration] | None = None, prepared: MethodAnalysis | None = None
+) -> MethodAnalysis:
     """Analyses one method on its own, over all paths, trip counts and sequences of calls.
 
-    ``declared`` are effects of custom operators.
+    ``declared`` are effects of custom operators. ``prepared`` is what `prepare` made of the same method with its
+    tensors in other places.
     """
-    schemas = {o: Declaration(updates=p) for o, p in method.changes if o not in operators.CUSTOM_UPDATES}
-    declared = {**schemas, **(declared or {})}
-    flow = build_flow(method)
-    effects = instruction_effects(flow, declared)
-    regions = Regions(method)
-    outputs: dict[int, int] = {}
-    while True:
-        roles = settle_roles(flow, effects, regions, outputs)
-        scalars = propagate(flow, effects, roles.renamed)
-        reaching = Reaching(flow, effects, regions, roles, scalars)
+    if prepared is not None:
+        flow = replace(prepared.flow, method=method)
+        effects, roles, scalars = prepared.effects, prepared.roles, prepared.scalars
+        regions = Regions(method)
+        reaching = prepared.reaching.moved_to(flow, regions)
         reaching.solve()
-        found = _outputs_shown(reaching)
-        if not found:
-            break
-        # An argument that can be no view is an output; that makes it a writer, which may settle others.
-        outputs.update(found)
+    else:
+        declared = _with_schemas(method, declared)
+        flow = build_flow(method)
         effects = instruction_effects(flow, declared)
+        regions = Regions(method)
+        outputs: dict[int, int] = {}
+        while True:
+            roles = settle_roles(flow, effects, regions, outputs)
+            scalars = propagate(flow, effects, roles.renamed)
+            reaching = Reaching(flow, effects, regions, roles, scalars)
+            reaching.prepare()
+            reaching.solve()
+            found = _outputs_shown(reaching)
+            if not found:
+                break
+            # An argument that can be no view is an output; that makes it a writer, which may settle others.
+            outputs.update(found)
+            effects = instruction_effects(flow, declared)
     analysis = MethodAnalysis(method, flow, effects, regions, roles, scalars, reaching)
     analysis.reasons.extend(method.doubts)
     _Judge(analysis).run()
     return analysis
+
+
+def prepare(method: Method, declared: Mapping[str, Declaration] | None = None) -> MethodAnalysis | None:
+    """What can be said of a method before its tensors have places; nothing is judged, so that its verdict is unknown.
+
+    None where that takes places: in files, where they tell what is a view of what.
+    """
+    if method.meaning != "graph":
+        return None
+    flow = build_flow(method)
+    effects = instruction_effects(flow, _with_schemas(method, declared))
+    regions = Regions(method)
+    roles = settle_roles(flow, effects, regions)
+    if roles.guesses:
+        return None
+    scalars = propagate(flow, effects, roles.renamed)
+    reaching = Reaching(flow, effects, regions, roles, scalars)
+    reaching.prepare()
+    return MethodAnalysis(method, flow, effects, regions, roles, scalars, reaching, reasons=["it was not judged"])
+
+
+def _with_schemas(method: Method, declared: Mapping[str, Declaration] | None) -> dict[str, Declaration]:
+    schemas = {o: Declaration(updates=p) for o, p in method.changes if o not in operators.CUSTOM_UPDATES}
+    return {**schemas, **(declared or {})}
 
 
 def _outputs_shown(reaching: Reaching) -> dict[int, int]:

@@ -89,11 +89,11 @@ class Reaching:
     # --- liveness -----------------------------------------------------------------------------------------------------
 
     def uses(self, position: int) -> tuple[int, ...]:
-        """Slots whose meaning a position uses; asked after `solve`."""
+        """Slots whose meaning a position uses; asked after `prepare`."""
         return self._uses[position]
 
     def kills(self, position: int) -> tuple[int, ...]:
-        """Slots whose meaning a position replaces; asked after `solve`."""
+        """Slots whose meaning a position replaces; asked after `prepare`."""
         return self._kills[position]
 
     def _tracked(self, slot: int) -> bool:
@@ -193,12 +193,24 @@ class Reaching:
 
     # --- the fixed point ----------------------------------------------------------------------------------------------
 
+    def prepare(self) -> None:
+        """Finds what does not depend on where tensors are: liveness and ``restarts``."""
+        self._liveness()
+        self.restarts = self._restarts()
+
+    def moved_to(self, flow: Flow, regions: Regions) -> Reaching:
+        """The same question with the tensors in other places, prepared; for methods without presumed views."""
+        moved = Reaching(flow, self.effects, regions, self.roles, self.scalars)
+        moved._uses, moved._kills = self._uses, self._kills
+        moved.live_in, moved._dies, moved._shown = self.live_in, self._dies, self._shown
+        moved.restarts = self.restarts
+        return moved
+
     def solve(self) -> None:
         """Iterates to the fixed point and fills ``reads``, ``contents``, ``writes`` and ``collisions``."""
-        self._liveness()
         flow = self.flow
         rank = {b: i for i, b in enumerate(flow.order)}
-        self.restarts = restarts = self._restarts()
+        restarts = self.restarts
         state, contents = self._initial()
         before: dict[int, tuple[State, Contents]] = {0: (state, contents)}
         work = [0]

@@ -7,9 +7,10 @@ import os
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from hazard.analysis.check import analyse, prepare
 from hazard.analysis.conflicts import Conflict, Kind
 from hazard.analysis.effects import Declaration
-from hazard.api import ProgramReport, check_program, chosen_rules
+from hazard.api import ProgramReport, check_program, chosen_rules, unjudged
 from hazard.hosts import RELEASED, Host
 from hazard.program import DelegateCall, InputError, Program, Tensor
 from hazard.repair.interference import Bond, Demand, Intrusion, demand, intrusions, without_lookalikes
@@ -93,10 +94,15 @@ def repair_program(
     by default if left out.
 
     Where the program was free of hazards, an arena that would not become smaller stays as it was, unless its plan was
-    only a ``stand_in``: then it is not judged either, and ``before`` holds no findings.
+    only a ``stand_in``: then it is not judged either, and ``before`` has no findings and no verdict.
     """
     rules = rules or chosen_rules(None, None)
-    before = check_program(program, path, None, () if stand_in else rules, effects, hosts)
+    prepared = [prepare(m, effects) for m in program.methods] if stand_in else []
+    if stand_in:
+        known = zip(program.methods, prepared, strict=True)
+        before = unjudged(program, path, None, [p or analyse(m, effects) for m, p in known])
+    else:
+        before = check_program(program, path, None, rules, effects, hosts)
     demanded = demand(program, [m.analysis for m in before.methods], bonds, alignment)
     intruding = intrusions(demanded)
     sound = before.verdict == "proved" and not intruding and not stand_in
@@ -116,7 +122,7 @@ def repair_program(
         if sound:
             placement, kept = _keep_smaller(demanded, placement)
         fixed = placed_program(program, placement)
-        after = check_program(fixed, path, None, rules, effects, hosts)
+        after = check_program(fixed, path, None, rules, effects, hosts, prepared=prepared)
         left = []
         if len(program.methods) > 1:
             left = intrusions(demand(fixed, [m.analysis for m in after.methods], bonds, alignment))

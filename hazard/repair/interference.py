@@ -446,6 +446,48 @@ class _Lives:
                         self._bind(first, second, "unknown operator")
 
 
+class _Regrouped:
+    """Sets of slots as sets of groups. One is made from the last by what has changed: sets that follow each other are
+    nearly alike."""
+
+    def __init__(self, group_of: Mapping[int, int]) -> None:
+        self.group_of = group_of
+        self.counts: dict[int, int] = {}
+        self.slots = self.mask = 0
+
+    def groups(self, slots: int) -> int:
+        """The groups of the slots of a set."""
+        changed, counts, group_of = slots ^ self.slots, self.counts, self.group_of
+        mask = self.mask
+        for slot in bits(changed & slots):
+            g = group_of[slot]
+            counts[g] = counts.get(g, 0) + 1
+            mask |= 1 << g
+        for slot in bits(changed & self.slots):
+            g = group_of[slot]
+            counts[g] -= 1
+            if not counts[g]:
+                mask &= ~(1 << g)
+        self.slots, self.mask = slots, mask
+        return mask
+
+
+def transposed(rows: Sequence[int]) -> list[int]:
+    """For each ``j`` the set of all ``i`` whose ``rows[i]`` holds ``j``, where rows that follow each other are nearly
+    alike: time goes by the differences."""
+    columns = [0] * len(rows)
+    began: dict[int, int] = {}
+    before = 0
+    for i, row in enumerate((*rows, 0)):
+        changed = row ^ before
+        for j in bits(changed & row):
+            began[j] = i
+        for j in bits(changed & before):
+            columns[j] |= (1 << i) - (1 << began[j])
+        before = row
+    return columns
+
+
 # --- the whole program ------------------------------------------------------------------------------------------------
 
 Key = tuple[int, int]  # method index, slot
@@ -623,13 +665,13 @@ class _Demand:
             in_arena[group.arena] = in_arena.get(group.arena, 0) | 1 << group.index
         for m, found in enumerate(self.lives):
             lone = {s: group_of[m, s] for s in bits(found.objects)}
+            regrouped = _Regrouped(lone)
             for slot, neighbours in found.edges.items():
+                if not neighbours:
+                    continue
                 here = lone[slot]
-                mask = mask_of(lone[other] for other in bits(neighbours))
-                edges[here] |= mask & in_arena[groups[here].arena] & ~(1 << here)
-        for here, mask in enumerate(list(edges)):
-            for other in bits(mask):
-                edges[other] |= 1 << here
+                edges[here] |= regrouped.groups(neighbours) & in_arena[groups[here].arena] & ~(1 << here)
+        edges = [a | b for a, b in zip(edges, transposed(edges), strict=True)]
         # State is never shared: its bytes keep their meaning while its method does not run, and hosts may give all
         # methods the same arenas, so that what one method keeps no other may write.
         for arena, members in in_arena.items():
@@ -685,29 +727,20 @@ class _Demand:
         for group in groups:
             group.first, group.last = 1 << 60, -1
         for m, found in enumerate(self.lives):
-            lone = {s: group_of[m, s] for s in bits(found.objects)}
+            regrouped = _Regrouped({s: group_of[m, s] for s in bits(found.objects)})
             moments = []
-            known: dict[int, int] = {}
             before = 0
-            mask = 0
-            counts: dict[int, int] = {}
             for position, present in enumerate(found.present):
-                for slot in bits(present & ~before):
-                    g = lone[slot]
-                    counts[g] = counts.get(g, 0) + 1
-                    mask |= 1 << g
-                    groups[g].first = min(groups[g].first, position)
-                    groups[g].last = max(groups[g].last, position)
-                for slot in bits(before & ~present):
-                    g = lone[slot]
-                    counts[g] -= 1
-                    groups[g].last = max(groups[g].last, position - 1)
-                    if not counts[g]:
-                        mask &= ~(1 << g)
-                before = present
-                moments.append(known.setdefault(mask, mask))
-            for slot in bits(before):
-                groups[lone[slot]].last = max(groups[lone[slot]].last, len(found.present) - 1)
+                now = regrouped.groups(present)
+                if now != before:
+                    for g in bits(now & ~before):
+                        groups[g].first = min(groups[g].first, position)
+                    for g in bits(before & ~now):
+                        groups[g].last = max(groups[g].last, position - 1)
+                    before = now
+                moments.append(before)
+            for g in bits(before):
+                groups[g].last = max(groups[g].last, len(found.present) - 1)
             result.append(moments)
         for group in groups:
             if group.persistent:

@@ -1,8 +1,8 @@
 """Where everybody can live: offsets for groups of tensors whose interference is known.
 
-Several allocators look for the smallest arena and the best answer is taken. On a straight line of code interference is
-overlap of lifetimes, which is what the allocators of the field solve (``omnimalloc``, optional: `pip install
-'hazard[fix]'`); branches that exclude each other make it a general graph, for which lifetimes are only a safe
+Allocators look for the smallest arena, the fastest first, until one reaches the bound. On a straight line of code
+interference is overlap of lifetimes, which is what the allocators of the field solve (``omnimalloc``, optional: `pip
+install 'hazard[fix]'`); branches that exclude each other make it a general graph, for which lifetimes are only a safe
 relaxation, so that a first-fit search on the graph itself stands beside them. z3 settles small cases for good.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from typing import Final
 
 from hazard.program import Arena, Planned, Program, Tensor
@@ -23,6 +24,8 @@ EXACT_LIMIT: Final = 18
 Z3_LIMIT: Final = 20_000_000
 #: Seconds that the library's search may take for one arena; it ends earlier when it has proved its answer.
 SEARCH_SECONDS: Final = 2.0
+#: Steps back that the library's first search may take for one arena.
+BACKTRACKS: Final = 2_000
 #: Groups from which a clique is grown where the simple lower bound has not been reached.
 CLIQUES: Final = 200
 #: Attempts of the improvement of an order, divided by the number of groups.
@@ -97,8 +100,7 @@ def _place_arena(
         if not own:
             how[m, arena] = ("kept" if fixed else "none", True, kept)
             continue
-        bound = _clique(demand, m, mask_of(own))
-        best, name, optimal, bound = _best(demand, own, bound)
+        best, name, optimal, bound = _best(demand, m, own)
         above = {i: o + floor for i, o in best.items()}
         if any(g.pinned for g in here):
             # Holes between pinned state can be used by first fit only.
@@ -267,35 +269,39 @@ def _by_size(demand: Demand, own: Sequence[int]) -> list[int]:
     return sorted(own, key=lambda i: (-demand.units(i), demand.groups[i].first, i))
 
 
-def _best(demand: Demand, own: Sequence[int], bound: int) -> tuple[dict[int, int], str, bool, int]:
-    """The smallest placement found, counted from 0; the allocator's name; whether it is the optimum; the bound."""
+def _best(demand: Demand, m: int, own: Sequence[int]) -> tuple[dict[int, int], str, bool, int]:
+    """The smallest placement found of groups of method ``m``, counted from 0; the allocator's name; whether it is the
+    optimum; the bound."""
     best: dict[int, int] = {}
     name = ""
 
     def consider(found: dict[int, int], how: str) -> bool:
         nonlocal best, name
-        if not best or _peak(demand, found, own) < _peak(demand, best, own):
+        if found and (not best or _peak(demand, found, own) < _peak(demand, best, own)):
             best, name = found, how
-        return _peak(demand, best, own) <= bound
+        return bool(best) and _peak(demand, best, own) <= bound
 
-    groups = demand.groups
-    orders: list[tuple[str, Callable[[int], tuple[float, ...]]]] = [
-        ("greedy by size", lambda i: (-demand.units(i), groups[i].first)),
-        ("greedy by area", lambda i: (-demand.units(i) * (groups[i].last - groups[i].first + 1), groups[i].first)),
-        ("greedy by duration", lambda i: (groups[i].first - groups[i].last, -demand.units(i))),
-        ("greedy by conflicts", lambda i: (-(demand.edges[i].bit_count() * demand.units(i)), groups[i].first)),
-        ("greedy by start", lambda i: (groups[i].first, -demand.units(i))),
-    ]
-    for how, key in orders:
+    interval = _is_interval(demand, own)
+    library = _Library.of(demand, own)
+    bound = _load(demand, own) if interval else _clique(demand, m, mask_of(own))
+    if library is not None and interval:
+        # What the library sees is all that there is: it is fast, and its word on the optimum counts.
+        for how in ("greedy by size", "telamalloc", "supermalloc"):
+            found, proved = library.place(how)
+            if consider(found, how) or proved:
+                return best, name, True, bound
+    for how, key in _orders(demand):
         if consider(_first_fit(demand, sorted(own, key=key), {}), how):
             return best, name, True, bound
-    bound = max(bound, _clique_anywhere(demand, own))
-    if _peak(demand, best, own) <= bound:
-        return best, name, True, bound
-    interval = _is_interval(demand, own)
-    found, proved = _library(demand, own)
-    if found and (consider(found, "supermalloc") or (proved and interval and name == "supermalloc")):
-        return best, name, True, bound
+    found = {}
+    if not interval:
+        bound = max(bound, _clique_anywhere(demand, own))
+        if _peak(demand, best, own) <= bound:
+            return best, name, True, bound
+        if library is not None:
+            found, _ = library.place("supermalloc")
+            if consider(found, "supermalloc"):
+                return best, name, True, bound
     if not interval or not found:
         improved = _improve(demand, own, bound, _peak(demand, best, own))
         if improved and consider(improved, "order search"):
@@ -307,6 +313,17 @@ def _best(demand: Demand, own: Sequence[int], bound: int) -> tuple[dict[int, int
         if proved:
             return best, name, True, bound
     return best, name, False, bound
+
+
+def _orders(demand: Demand) -> list[tuple[str, Callable[[int], tuple[float, ...]]]]:
+    groups = demand.groups
+    return [
+        ("greedy by size", lambda i: (-demand.units(i), groups[i].first)),
+        ("greedy by area", lambda i: (-demand.units(i) * (groups[i].last - groups[i].first + 1), groups[i].first)),
+        ("greedy by duration", lambda i: (groups[i].first - groups[i].last, -demand.units(i))),
+        ("greedy by conflicts", lambda i: (-(demand.edges[i].bit_count() * demand.units(i)), groups[i].first)),
+        ("greedy by start", lambda i: (groups[i].first, -demand.units(i))),
+    ]
 
 
 def _is_interval(demand: Demand, own: Sequence[int]) -> bool:
@@ -324,54 +341,86 @@ def _is_interval(demand: Demand, own: Sequence[int]) -> bool:
     return overlapping == pairs
 
 
-def _library(demand: Demand, own: Sequence[int]) -> tuple[dict[int, int], bool]:
-    """omnimalloc's answer on the spans of positions, and whether it is the optimum for these; empty without it."""
-    try:
+def _load(demand: Demand, own: Sequence[int]) -> int:
+    """The most units that spans of positions need at one time; where these are the interference, the exact bound."""
+    groups = demand.groups
+    starts = sorted((groups[i].first, i) for i in own)
+    ends = sorted((groups[i].last, i) for i in own)
+    now = most = 0
+    ended = iter(ends)
+    last, gone = next(ended, (0, -1))
+    for first, i in starts:
+        while last < first:
+            now -= demand.units(gone)
+            last, gone = next(ended)
+        now += demand.units(i)
+        most = max(most, now)
+    return most
+
+
+class _Library:
+    """omnimalloc's allocators on sizes and spans of positions, which is all that they see of the interference."""
+
+    def __init__(self, demand: Demand, own: Sequence[int]) -> None:
         from omnimalloc import Allocation
-        from omnimalloc.allocators import SupermallocAllocator
-    except ImportError:
-        return {}, False
-    groups, inside = demand.groups, mask_of(own)
-    allocations = tuple(Allocation(i, demand.units(i), groups[i].first, groups[i].last + 1) for i in own)
-    solver = SupermallocAllocator(timeout=SEARCH_SECONDS, num_threads=1)
-    result = solver.solve(allocations)
-    offsets = {int(a.id): int(a.offset) for a in result.allocations if a.offset is not None}
-    if any(
-        offsets[i] < offsets[j] + demand.units(j) and offsets[j] < offsets[i] + demand.units(i)
-        for i in own
-        for j in bits(demand.edges[i] & inside & ((1 << i) - 1))
-    ):
-        return {}, False  # some pair has to be apart although it never lives together; spans do not know
-    if any(offsets[i] == offsets[j] for i in own for j in bits(demand.unlike.get(i, 0) & inside)):
-        return {}, False
-    return offsets, bool(result.proved_optimal)
+
+        groups = demand.groups
+        self.demand, self.own = demand, own
+        self.allocations = tuple(Allocation(i, demand.units(i), groups[i].first, groups[i].last + 1) for i in own)
+
+    @classmethod
+    def of(cls, demand: Demand, own: Sequence[int]) -> _Library | None:
+        """None without the library."""
+        try:
+            return cls(demand, own)
+        except ImportError:
+            return None
+
+    def place(self, how: str) -> tuple[dict[int, int], bool]:
+        """One allocator's answer, and whether it is the optimum for the spans; empty if the interference forbids it."""
+        from omnimalloc import allocators
+
+        proved = False
+        if how == "supermalloc":
+            result = allocators.SupermallocAllocator(timeout=SEARCH_SECONDS, num_threads=1).solve(self.allocations)
+            placed, proved = result.allocations, bool(result.proved_optimal)
+        elif how == "telamalloc":
+            placed = allocators.TelamallocAllocator(max_backtracks=BACKTRACKS, timeout=None).allocate(self.allocations)
+        else:
+            placed = allocators.GreedyBySizeAllocator().allocate(self.allocations)
+        offsets = {int(a.id): int(a.offset) for a in placed if a.offset is not None}
+        # Some pair may have to be apart although it never lives together; spans do not know.
+        if _meetings(self.demand, offsets, self.demand.units):
+            return {}, False
+        unlike, inside = self.demand.unlike, mask_of(self.own)
+        if any(offsets[i] == offsets[j] for i in self.own for j in bits(unlike.get(i, 0) & inside)):
+            return {}, False
+        return offsets, proved
 
 
-def clashes(demand: Demand, offsets: dict[int, int]) -> list[tuple[int, int]]:
-    """Pairs of groups that interfere and share bytes under ``offsets`` (in bytes, by group)."""
+def _meetings(demand: Demand, offsets: Mapping[int, int], size: Callable[[int], int]) -> list[tuple[int, int]]:
+    """Pairs of groups of one arena that interfere and share bytes; sizes in the unit of the offsets."""
     found = []
-    state = mask_of(g.index for g in demand.groups if g.persistent)
-
-    def check(i: int, among: int) -> None:
-        low, high = offsets[i], offsets[i] + demand.groups[i].size
-        for j in bits(demand.edges[i] & among):
-            other = offsets.get(j)
-            if other is not None and low < other + demand.groups[j].size and other < high:
-                found.append((j, i))
-
-    spans = sorted((demand.groups[i].arena, offsets[i], i) for i in bits(state) if i in offsets)
-    for i in offsets:
-        check(i, ~state & ((1 << i) - 1))
-        # State is in everybody's way, so it is looked up by place: its groups do not overlap each other.
-        at = bisect_left(spans, (demand.groups[i].arena, offsets[i], -1))
-        for _, _, j in spans[max(0, at - 1) :]:
-            if demand.groups[j].arena > demand.groups[i].arena or (
-                demand.groups[j].arena == demand.groups[i].arena and offsets[j] >= offsets[i] + demand.groups[i].size
-            ):
-                break
-            if j != i:
-                check(i, 1 << j)
+    ends: list[tuple[int, int]] = []
+    reached = 0
+    for i in sorted(offsets, key=lambda i: offsets[i]):
+        low = offsets[i]
+        while ends and ends[0][0] <= low:
+            reached &= ~(1 << heappop(ends)[1])
+        if demand.edges[i] & reached:
+            found.extend((j, i) for j in bits(demand.edges[i] & reached))
+        if size(i):
+            heappush(ends, (low + size(i), i))
+            reached |= 1 << i
     return found
+
+
+def clashes(demand: Demand, offsets: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Pairs of groups that interfere and share bytes under ``offsets`` (in bytes, by group)."""
+    arenas: dict[int, dict[int, int]] = {}
+    for i, offset in offsets.items():
+        arenas.setdefault(demand.groups[i].arena, {})[i] = offset
+    return [pair for there in arenas.values() for pair in _meetings(demand, there, lambda i: demand.groups[i].size)]
 
 
 def _improve(demand: Demand, own: Sequence[int], bound: int, peak: int) -> dict[int, int]:

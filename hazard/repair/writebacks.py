@@ -16,6 +16,7 @@ ExecuTorch's own passes that this stands beside: ``exir/passes/insert_write_back
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -138,14 +139,17 @@ def _in_a_row(copies: list[Any]) -> bool:
 
 def _changed_arguments(node: Any) -> list[int]:
     """Positions of the arguments that a call of an ATen operator in place changes."""
-    schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
-    if schema is None or not schema.name.startswith("aten::") or not schema.name.endswith("_"):
+    if node.op != "call_function":
         return []
-    return [
-        i
-        for i, a in enumerate(schema.arguments)
-        if a.alias_info is not None and a.alias_info.is_write and i < len(node.args) and hasattr(node.args[i], "op")
-    ]
+    return [i for i in _written_by(node.target) if i < len(node.args) and hasattr(node.args[i], "op")]
+
+
+@cache
+def _written_by(target: Any) -> tuple[int, ...]:
+    schema = getattr(target, "_schema", None)
+    if schema is None or not schema.name.startswith("aten::") or not schema.name.endswith("_"):
+        return ()
+    return tuple(i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write)
 
 
 def _root(node: Any) -> Any:
@@ -189,6 +193,8 @@ def _copy_before_change(graph: Any, states: int) -> list[str]:
         # Without a name for the new value nobody can tell old from new; a write-back needs none.
         if changed and (node.users or is_write_back(node)):
             changes.setdefault(_root(node.args[changed[0]]), []).append(node)
+    if not changes:
+        return []
     copies: dict[tuple[Any, Any], Any] = {}
     done: dict[str, None] = {}
     for user in list(order):
