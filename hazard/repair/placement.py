@@ -400,7 +400,7 @@ class _Library:
 
 def _meetings(demand: Demand, offsets: Mapping[int, int], size: Callable[[int], int]) -> list[tuple[int, int]]:
     """Pairs of groups of one arena that interfere and share bytes; sizes in the unit of the offsets."""
-    found = []
+    found: list[tuple[int, int]] = []
     ends: list[tuple[int, int]] = []
     reached = 0
     for i in sorted(offsets, key=lambda i: offsets[i]):
