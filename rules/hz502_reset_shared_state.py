@@ -81,7 +81,7 @@ def scan(context: Context) -> Iterator[Finding]:
         yield RULE.finding(
             message=f"loading method `{fault.clobberer.name}` resets the shared state {value_word(parts['use'])} "
             f"after it was changed: {tell(fault.sequence)}",
-            help="load all methods before the first call",
+            help="load all methods before the first call, and say that you do (`--load eager`, `load=\"eager\"`)",
             severity="error" if context.narrowed else None,
             **parts,
         )

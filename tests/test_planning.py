@@ -70,9 +70,12 @@ def test_cured(case: cases.Case, runner: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("name", CHANGED_INPUTS)
-def test_inputs_that_the_program_changes_are_let_through_with_a_warning(name: str, runner: ModuleType) -> None:
+def test_inputs_that_the_program_changes_are_let_through_if_warnings_are(name: str, runner: ModuleType) -> None:
     """They are right on a host that attaches no output buffers; naming one that does makes them errors."""
     experiment, _ = planned_safely(runner.load_build(name))
+    with pytest.raises(hazard.HazardError, match="HZ602"):
+        runner.export(experiment)
+    experiment, _ = planned_safely(runner.load_build(name), fail_on="error")
     data = bytes(runner.export(experiment))
     assert [f.severity for f in hazard.check(data).findings if f.code == "HZ602"] == ["warning"] * CHANGED_INPUTS[name]
     named = hazard.check(data, host="python-runtime").findings
@@ -223,3 +226,15 @@ def test_a_refusal_can_be_a_warning(runner: ModuleType) -> None:
     experiment, safe = planned_safely(runner.load_build("c15e_return_input_noalloc"), on_hazard="warn")
     runner.export(experiment)
     assert {f.code for f in safe.report.findings if f.severity == "error"} == {"HZ602"}
+
+
+def test_state_that_loading_resets_is_let_through_on_a_promise(runner: ModuleType) -> None:
+    build = runner.load_build("h10_shared_state_lazy_second_load")
+    experiment, _ = planned_safely(build)
+    with pytest.raises(hazard.HazardError, match="HZ502") as error:
+        runner.export(experiment)
+    assert {f.severity for f in error.value.report.findings if f.code == "HZ502"} == {"warning"}
+    for promise in ({"load": "eager"}, {"fail_on": "error"}):
+        experiment, safe = planned_safely(build, **promise)
+        runner.export(experiment)
+        assert (safe.report.verdict == "proved") == ("load" in promise)

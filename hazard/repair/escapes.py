@@ -25,15 +25,15 @@ class MaterializeEscapes(CheckedPlanning):
 
     A result is copied right after the operator, and only if a check of the plan finds that it is overwritten, or that a
     view of it reads other bytes. ``copied`` names the results. What copies do not cure is raised as by
-    `hazard.CheckedPlanning`, whose options these are.
+    `hazard.CheckedPlanning`, whose options these are; warnings are raised as well, unless ``fail_on`` says otherwise.
     """
 
-    def __init__(self, planner: Any = None, **options: Any) -> None:
+    def __init__(self, planner: Any = None, *, fail_on: str = "warning", **options: Any) -> None:
         if planner is None:
             from executorch.exir.passes import MemoryPlanningPass
 
             planner = MemoryPlanningPass()
-        super().__init__(planner, **options)
+        super().__init__(planner, fail_on=fail_on, **options)
         self.__dict__["copied"] = []
 
     def run(self, graph_module: Any, graph_signature: Any = None) -> Any:

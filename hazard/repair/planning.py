@@ -42,7 +42,9 @@ class SafePlanning(CheckedPlanning):
     Arguments named ``on_hazard`` and ``fail_on`` are those of `hazard.CheckedPlanning`, those of `hazard.check` go
     there, all others to ``MemoryPlanningPass``. Write-backs of state that ExecuTorch drops or puts in an order that
     loses a value are put right in the graph. What cannot be cured is not let through: ``to_executorch`` raises
-    `hazard.HazardError`, whose report says what to change in the model.
+    `hazard.HazardError`, whose report says what to change in the model, or what to promise of the host: state that
+    methods share is lost on hosts that load a method after another has run, unless ``load="eager"`` says that yours
+    does not. ``fail_on="error"`` lets such programs through.
 
     Tensors that a pass asked to share storage (``_share_alloc_with_arg_idx``) get bytes of their own where a value
     would be lost otherwise and their operators are ATen's, which write all of their results.
@@ -52,7 +54,7 @@ class SafePlanning(CheckedPlanning):
     takes; otherwise ``shipped`` of an arena is its size with no sharing at all.
     """
 
-    def __init__(self, *arguments: Any, on_hazard: str = "raise", fail_on: str = "error", **options: Any) -> None:
+    def __init__(self, *arguments: Any, on_hazard: str = "raise", fail_on: str = "warning", **options: Any) -> None:
         """Raises ValueError for another ``on_hazard`` than raise and warn."""
         ours = {key: options.pop(key) for key in _CHECK_OPTIONS if key in options}
         if arguments and hasattr(arguments[0], "run"):

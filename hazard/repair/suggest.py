@@ -83,7 +83,7 @@ _CURED_WHEN_PLANNED = frozenset(
 )
 _LOADING: dict[str, str] = {
     "HZ501": "load the file once for each method, or run it on a host that gives each method its own arenas",
-    "HZ502": "load all methods before the first call",
+    "HZ502": "load all methods before the first call (`--load eager`)",
 }
 
 

@@ -20,11 +20,11 @@ from tests.fuzz.judge import build_module, plain_control_flow
 from tests.fuzz.recipe import source
 from tests.fuzz.worker import quiet
 
-_WORDS = ["impossible", "right", "warned", "refused", "failed", "wrong"]
+_WORDS = ["impossible", "right", "refused", "failed", "wrong"]
 
 
 def outcome(module: Any, edge: Any, variant: int) -> tuple[str, str]:
-    """(right, wrong, warned, refused, failed or impossible; what about it)."""
+    """(right, wrong, refused, failed or impossible; what about it)."""
     config = runner.planning(module.build(variant))
     safe = hazard.SafePlanning(config.memory_planning_pass)
     config.memory_planning_pass = safe
@@ -39,18 +39,14 @@ def outcome(module: Any, edge: Any, variant: int) -> tuple[str, str]:
         return word, detail
     with plain_control_flow(module):
         seen = runner.observe(lambda: module.build(variant), data)
-    warnings = [f"{f.code} {f.message}" for f in safe.report.findings if f.severity != "note"]
-    if seen["outcome"] != "match":
-        # State of one name with two initial values, say, is let through with a warning.
-        return "warned" if warnings else "wrong", f"{seen}; {'; '.join(warnings)}"
-    if safe.report.verdict != "proved" and not warnings:
-        return "wrong", f"the verdict is {safe.report.verdict}"
+    if seen["outcome"] != "match" or safe.report.verdict != "proved":
+        return "wrong", f"{seen}; the verdict is {safe.report.verdict}"
     return "right", ""
 
 
 def _refusal(error: Exception) -> tuple[str, str]:
     if isinstance(error, hazard.HazardError):
-        found = [f"{f.code} {f.message}" for f in error.report.findings if f.severity == "error"]
+        found = [f"{f.code} {f.message}" for f in error.report.findings if f.severity != "note"]
         return "refused", "; ".join(found)
     return "failed", f"{type(error).__name__}: {str(error).splitlines()[:1]}"
 
