@@ -24,6 +24,8 @@ EXACT_LIMIT: Final = 18
 Z3_LIMIT: Final = 20_000_000
 #: Seconds that the library's search may take for one arena; it ends earlier when it has proved its answer.
 SEARCH_SECONDS: Final = 2.0
+#: Times that first fit is tried, each time with what did not fit before the rest.
+ROUNDS: Final = 4
 #: Steps back that the library's first search may take for one arena.
 BACKTRACKS: Final = 2_000
 #: Groups from which a clique is grown where the simple lower bound has not been reached.
@@ -282,11 +284,18 @@ def _best(demand: Demand, m: int, own: Sequence[int]) -> tuple[dict[int, int], s
         return bool(best) and _peak(demand, best, own) <= bound
 
     interval = _is_interval(demand, own)
-    library = _Library.of(demand, own)
+    library = _Library.of(demand, own, interval)
     bound = _load(demand, own) if interval else _clique(demand, m, mask_of(own))
     if library is not None and interval:
         # What the library sees is all that there is: it is fast, and its word on the optimum counts.
-        for how in ("greedy by size", "telamalloc", "supermalloc"):
+        order = _by_size(demand, own)
+        for _ in range(ROUNDS):
+            found, _ = library.place("first fit", order)
+            if consider(found, "greedy by size"):
+                return best, name, True, bound
+            # What sticks out is placed first in the next round.
+            order.sort(key=lambda i: found.get(i, 0) + demand.units(i) <= bound)
+        for how in ("telamalloc", "supermalloc"):
             found, proved = library.place(how)
             if consider(found, how) or proved:
                 return best, name, True, bound
@@ -361,36 +370,40 @@ def _load(demand: Demand, own: Sequence[int]) -> int:
 class _Library:
     """omnimalloc's allocators on sizes and spans of positions, which is all that they see of the interference."""
 
-    def __init__(self, demand: Demand, own: Sequence[int]) -> None:
+    def __init__(self, demand: Demand, own: Sequence[int], interval: bool) -> None:
         from omnimalloc import Allocation
 
         groups = demand.groups
-        self.demand, self.own = demand, own
-        self.allocations = tuple(Allocation(i, demand.units(i), groups[i].first, groups[i].last + 1) for i in own)
+        self.demand, self.own, self.interval = demand, own, interval
+        self.allocations = {i: Allocation(i, demand.units(i), groups[i].first, groups[i].last + 1) for i in own}
 
     @classmethod
-    def of(cls, demand: Demand, own: Sequence[int]) -> _Library | None:
-        """None without the library."""
+    def of(cls, demand: Demand, own: Sequence[int], interval: bool) -> _Library | None:
+        """None without the library. ``interval``: spans are all that there is."""
         try:
-            return cls(demand, own)
+            return cls(demand, own, interval)
         except ImportError:
             return None
 
-    def place(self, how: str) -> tuple[dict[int, int], bool]:
-        """One allocator's answer, and whether it is the optimum for the spans; empty if the interference forbids it."""
+    def place(self, how: str, order: Sequence[int] = ()) -> tuple[dict[int, int], bool]:
+        """One allocator's answer, and whether it is the optimum for the spans; empty if the interference forbids it.
+
+        ``order`` is that of first fit.
+        """
         from omnimalloc import allocators
 
         proved = False
+        wanted = tuple(self.allocations[i] for i in order or self.own)
         if how == "supermalloc":
-            result = allocators.SupermallocAllocator(timeout=SEARCH_SECONDS, num_threads=1).solve(self.allocations)
+            result = allocators.SupermallocAllocator(timeout=SEARCH_SECONDS, num_threads=1).solve(wanted)
             placed, proved = result.allocations, bool(result.proved_optimal)
         elif how == "telamalloc":
-            placed = allocators.TelamallocAllocator(max_backtracks=BACKTRACKS, timeout=None).allocate(self.allocations)
+            placed = allocators.TelamallocAllocator(max_backtracks=BACKTRACKS, timeout=None).allocate(wanted)
         else:
-            placed = allocators.GreedyBySizeAllocator().allocate(self.allocations)
+            placed = allocators.GreedyAllocator().allocate(wanted)
         offsets = {int(a.id): int(a.offset) for a in placed if a.offset is not None}
         # Some pair may have to be apart although it never lives together; spans do not know.
-        if _meetings(self.demand, offsets, self.demand.units):
+        if not self.interval and _meetings(self.demand, offsets, self.demand.units):
             return {}, False
         unlike, inside = self.demand.unlike, mask_of(self.own)
         if any(offsets[i] == offsets[j] for i in self.own for j in bits(unlike.get(i, 0) & inside)):
