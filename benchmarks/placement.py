@@ -2,10 +2,12 @@
 
     python -m benchmarks.placement [FILE ...]            prints a table of these programs and of the corpus
     python -m benchmarks.placement --models              exports the architectures of `benchmarks.architectures` as well
-    python -m benchmarks.placement --write [FILE ...]    writes it to docs/placement.md
+    python -m benchmarks.placement --write [FILE ...]    writes it to docs/placement.md, and the figures to
+                                                         docs/placement.jsonl, which docs/evidence.md is made from
 
 Times are CPU seconds on this machine, given as a ratio to the time that the check of the program takes. Exporting takes
-long; with ``--rows FILE`` figures of architectures are kept in a file and taken from it the next time.
+long; with ``--rows FILE`` figures of architectures are kept in a file and taken from it the next time. Needs torch and
+executorch, which export the cases of the corpus with `hazard.SafePlanning`.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hazard
 from corpus import cases
 from hazard.api import check_program, chosen_rules
-from hazard.frontends import load
+from hazard.frontends import load, load_bytes
 from hazard.program import InputError, Program
 from hazard.repair.fix import Repair, repair_program
 from hazard.repair.interference import demand
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from benchmarks.architectures import Architecture
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "placement.md"
+FIGURES = DOCUMENT.with_suffix(".jsonl")
 
 INTRODUCTION = """\
 # Arena sizes
@@ -42,9 +45,12 @@ architectures with ExecuTorch 1.5.1 (second part; these programs are not in the 
 and most are small versions of themselves; `benchmarks/architectures.py` has them.
 
 *shipped* is the size of all arenas as exported, *new* after `hazard fix`, *safe* as exported with
-`hazard.SafePlanning()`, *bound* the largest set of tensors that all
-interfere with each other, which no plan can undercut, *apart* with no sharing at all; all in bytes. *times* is the CPU
-time of interference and placement over that of one check of the program.
+`hazard.SafePlanning()`, *bound* the largest set of tensors that all interfere with each other, which no plan of this
+program can undercut, *apart* with no sharing at all; all in bytes. *times* is the CPU time of interference and
+placement over that of one check of the program. Where a plan is refused, the rules that say why stand in its place.
+
+`SafePlanning` may change the graph, where `hazard fix` must take the instructions as they are: copies of old state
+that it puts in need bytes, and operators that it need not place in their operand's bytes, too.
 """
 
 
@@ -60,9 +66,10 @@ class Row:
     bound: int
     apart: int
     verdict: str
-    refused: bool
+    refused: str
     times: float
     safe: int | None = None
+    safe_refused: str = ""
 
 
 def measure(name: str, kind: str, program: Program) -> Row:
@@ -82,17 +89,39 @@ def measure(name: str, kind: str, program: Program) -> Row:
         sum(a.bound for a in repair.arenas),
         sum(a.separate for a in repair.arenas),
         before.verdict,
-        bool(repair.refusals),
+        _rules_of(repair) if repair.refusals else "",
         (placed - checked) / max(checked - started, 1e-6),
     )
 
 
+def _rules_of(repair: Repair) -> str:
+    """The rules that keep a repair from being used: those that find something in it, else in what it was made of."""
+    found = [f.code for f in repair.after.findings if f.severity != "note"]
+    found = found or [f.code for f in repair.before.findings if f.severity != "note"]
+    return ", ".join(sorted(set(found))) or repair.after.verdict
+
+
 def corpus_rows() -> Iterable[Row]:
     """All programs of the corpus that have an arena."""
+    from corpus import runner
+
     for case, path in cases.programs():
         row = measure(case.name, case.kind or "-", load(path))
         if row.bound:
-            yield row
+            edge, config = runner.lower(runner.load_build(case.name)())
+            yield _with_safe(row, edge, config)
+
+
+def _with_safe(row: Row, edge: Any, config: Any) -> Row:
+    """The row with the size that `SafePlanning` makes of an edge program, which is lost."""
+    config.memory_planning_pass = hazard.SafePlanning(config.memory_planning_pass)
+    try:
+        data = bytes(edge.to_executorch(config).buffer)
+    except hazard.HazardError as error:
+        codes = {f.code for f in error.report.findings if f.severity != "note"}
+        return dataclasses.replace(row, safe_refused=", ".join(sorted(codes)))
+    sizes = [a.size for method in load_bytes(data).methods for a in method.arenas.values()]
+    return dataclasses.replace(row, safe=sum(sizes))
 
 
 def file_rows(files: Iterable[str]) -> Iterable[Row]:
@@ -137,33 +166,31 @@ def _exported(name: str, architecture: Architecture, backend: str) -> Row:
     from executorch.exir import ExecutorchBackendConfig
 
     from benchmarks.architectures import edge
-    from hazard.frontends import load_bytes
 
     lowered = edge(architecture, backend)
-    safe = copy.deepcopy(lowered).to_executorch(ExecutorchBackendConfig(memory_planning_pass=hazard.SafePlanning()))
-    row = measure(name, "-", load_bytes(bytes(lowered.to_executorch().buffer)))
-    arenas = [a.size for method in load_bytes(bytes(safe.buffer)).methods for a in method.arenas.values()]
-    return dataclasses.replace(row, safe=sum(arenas))
+    row = measure(name, "-", load_bytes(bytes(copy.deepcopy(lowered).to_executorch().buffer)))
+    return _with_safe(row, lowered, ExecutorchBackendConfig())
 
 
-def table(rows: list[Row]) -> list[str]:
+def table(rows: Sequence[Row]) -> list[str]:
     """A Markdown table."""
     lines = [
         "| program | kind | instructions | shipped | new | safe | bound | new/bound | new/shipped | apart | times |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for r in rows:
-        new = "refused" if r.refused else str(r.new)
+        new = r.refused or str(r.new)
+        safe = r.safe_refused or ("" if r.safe is None else str(r.safe))
         over = "" if r.refused else f"{r.new / r.bound:.3f}"
         change = "" if r.refused or not r.shipped else f"{r.new / r.shipped:.2f}"
         lines.append(
             f"| {r.name} | {r.kind} | {r.instructions} | {r.shipped} | {new} "
-            f"| {'' if r.safe is None else r.safe} | {r.bound} | {over} | {change} | {r.apart} | {r.times:.1f} |"
+            f"| {safe} | {r.bound} | {over} | {change} | {r.apart} | {r.times:.1f} |"
         )
     return lines
 
 
-def summary(rows: list[Row]) -> str:
+def summary(rows: Sequence[Row]) -> str:
     """The figures that count."""
     right = [r for r in rows if r.verdict == "proved" and not r.refused]
     cured = [r for r in rows if r.verdict == "hazard" and not r.refused and r.shipped]
@@ -182,13 +209,28 @@ def summary(rows: list[Row]) -> str:
             f"times as large; with no sharing at all they would be {min(r.apart / r.shipped for r in cured):.2f} to "
             f"{max(r.apart / r.shipped for r in cured):.2f} times."
         )
+    if refused := sum(bool(r.refused) for r in rows):
+        text += f" {refused} were refused."
     planned = [r for r in right if r.safe is not None]
     if planned:
         fits = sum((r.safe or 0) <= 1.01 * r.bound for r in planned)
         more = sum((r.safe or 0) > r.shipped for r in planned)
-        text += f" With `SafePlanning` {fits} of {len(planned)} are within 1 % of it, {more} larger than shipped."
-    refused = sum(r.refused for r in rows)
-    return text + (f" {refused} were refused." if refused else "")
+        text += f" With `SafePlanning` {fits} of {len(planned)} that were right are within 1 % of the bound, "
+        text += f"{more} larger than shipped."
+    if wrong := [r for r in rows if r.verdict == "hazard" and (r.safe is not None or r.safe_refused)]:
+        text += f" Of {len(wrong)} that were not it cures {sum(r.safe is not None for r in wrong)}."
+    return text
+
+
+def kept_rows() -> list[Row]:
+    """The figures of docs/placement.jsonl."""
+    return [Row(**json.loads(line)) for line in FIGURES.read_text().splitlines()]
+
+
+def architecture_rows(rows: Sequence[Row]) -> list[Row]:
+    """Those that are no case of the corpus."""
+    of_corpus = {case.name for case in cases.cases()}
+    return [r for r in rows if r.name not in of_corpus]
 
 
 def main() -> int:
@@ -199,16 +241,23 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write docs/placement.md instead of printing")
     arguments = parser.parse_args()
     models = list(model_rows(arguments.rows)) if arguments.models else []
-    corpus, given = list(corpus_rows()), [*models, *file_rows(arguments.files)]
+    rows = [*corpus_rows(), *models, *file_rows(arguments.files)]
+    if arguments.write:
+        FIGURES.write_text("".join(json.dumps(dataclasses.asdict(row)) + "\n" for row in rows))
+        DOCUMENT.write_text(page(rows))
+    else:
+        print(page(rows))
+    return 0
+
+
+def page(rows: Sequence[Row]) -> str:
+    """docs/placement.md"""
+    given = architecture_rows(rows)
+    corpus = [r for r in rows if r not in given]
     lines = [INTRODUCTION, "## The corpus", "", summary(corpus), "", *table(corpus), ""]
     if given:
         lines += ["## Known architectures", "", summary(given), "", *table(given), ""]
-    text = "\n".join(lines)
-    if arguments.write:
-        DOCUMENT.write_text(text)
-    else:
-        print(text)
-    return 0
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

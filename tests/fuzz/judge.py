@@ -127,7 +127,7 @@ def _judge_variant(outcome: Outcome, module: ModuleType, edge: Any, watch: _Watc
         _failed(outcome, "twin-error", error)
         return
     watch.lap(outcome, "twin")
-    _run(outcome, module, [t.data for t in twins])
+    run_beside(outcome, module, [t.data for t in twins])
     watch.lap(outcome, "run")
     if outcome.status == "ok":
         _classify(outcome, report, graph_report)
@@ -249,7 +249,8 @@ def _cloned(values: Any) -> list[Any]:
     return [v.clone() if isinstance(v, torch.Tensor) else v for v in values]
 
 
-def _run(outcome: Outcome, module: ModuleType, twins: list[bytes]) -> None:
+def run_beside(outcome: Outcome, module: ModuleType, twins: list[bytes]) -> None:
+    """Runs the program of an outcome in all sequences of its model, beside eager and its twins, and notes differences."""
     built: Experiment = module.build(outcome.variant)
     methods = list(built.options.get("methods", {"forward": None}))
     twin_faults = []
