@@ -22,10 +22,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks import placement
 from tests.fuzz.held import OUTSIDE, PATHS, calls_of, hold
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "evidence.jsonl"
+REPAIRS = ROOT / "docs" / "repairs.jsonl"  # of tests.fuzz.repaired
 DOCUMENT = ROOT / "docs" / "evidence.md"
 
 Record = dict[str, Any]
@@ -258,6 +260,8 @@ def document(records: list[Record], note: str = "") -> str:
         ("**of these, nothing confirmed**", lambda r: _right(r, "file", "error") and _unconfirmed(r["file"])),
     ]))  # fmt: skip
     parts.append(_verdicts(columns))
+    parts.append(_repairs(_read(REPAIRS)))
+    parts.append(_arenas())
     parts.append(_exceptions(records))
     return "\n\n".join(p.strip() for p in parts) + "\n"
 
@@ -298,6 +302,36 @@ def _table(title: str, columns: list[tuple[str, list[Record]]], rows: list[tuple
     for name, test in rows:
         lines.append(_row([name, *(str(sum(bool(test(r)) for r in records)) for _, records in columns)]))
     return "\n".join(lines)
+
+
+def _repairs(records: list[Record]) -> str:
+    """Random models with new plans, which have records of their own."""
+    columns = [
+        (f"{title}, {shipped} as shipped", [r for r in records if (r["way"], r["shipped"]) == (way, shipped)])
+        for way, title in (("planned", "`SafePlanning`"), ("fixed", "`hazard fix`"))
+        for shipped in ("wrong", "right")
+    ]
+    table = _table("Random models with new plans", columns, [
+        ("programs", lambda r: True),
+        ("right", lambda r: r["outcome"] == "right"),
+        ("**wrong**", lambda r: r["outcome"] == "wrong"),
+        ("planning failed", lambda r: r["outcome"] == "failed"),
+        ("as its instructions are written", lambda r: r["outcome"] == "as written"),
+        ("refused", lambda r: r["outcome"] == "refused"),
+        *((f"of these, {codes}", lambda r, codes=codes: (r["outcome"], r["detail"]) == ("refused", codes))
+          for codes in sorted({r["detail"] for r in records if r["outcome"] == "refused"})),
+    ])  # fmt: skip
+    seeds = sorted({r["seed"] for r in records})
+    return f"{table}\n{_REPAIRED.format(first=seeds[0], last=seeds[-1], releases=', '.join(_releases(records)))}"
+
+
+def _releases(records: list[Record]) -> list[str]:
+    return sorted({r["release"] for r in records})
+
+
+def _arenas() -> str:
+    rows = placement.architecture_rows(placement.kept_rows())
+    return "\n".join(["## Arena sizes", "", placement.summary(rows), _ARENAS, *placement.table(rows)])
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -383,7 +417,7 @@ _HEAD = """
 Measured, not argued: what `hazard` says of programs beside what ExecuTorch's runtime does with them. Made by
 `python -m tests.evidence` (its head says how to repeat it); `evidence.jsonl` holds one line for each program, and every
 number below is counted from these lines. [ExecuTorch's own tests](executorch-tests.md) have a page of
-their own, and so have [the arena sizes](placement.md) of new plans.
+their own, and so have [the arena sizes](placement.md) of the corpus.
 
 A program is *wrong* when, in any of its sequences of calls, a result differs from eager PyTorch (tolerance 1e-5, on
 small whole numbers), or bit by bit from its *twin*: the same instructions on the same values, but every tensor on bytes
@@ -403,6 +437,19 @@ output that the finding's value can reach. *Exhaustive run*, a run of all paths 
 this read (one method at a time, dynamic tensors at their largest size); *not to be shown this way*, it is about other
 methods, callers' buffers, hosts that give each method arenas of its own, or state on which no output depends;
 *nothing*, none of these. Program files are held against their twins only, graphs against eager as well.
+"""
+
+_REPAIRED = """
+Seeds {first} to {last} under {releases}, in all their plans, each exported with `hazard.SafePlanning` and, as ExecuTorch
+plans it, repaired as `hazard fix` does it (`python -m tests.fuzz.repaired`; `repairs.jsonl` has a line for each). Right is
+what computes the same as eager in all its calls and is called proved. As its instructions are written: as its twin, which
+has a fault of the instructions that no plan can mend and no file can show, and that `SafePlanning` puts right. Where
+methods share state and the model is meant to have all loaded before the first call, that has been promised.
+"""
+
+_ARENAS = """
+Known architectures, exported with ExecuTorch 1.5.1 (`benchmarks/architectures.py`), and programs that were at hand, in
+bytes over all arenas; [the page on placement](placement.md) explains the columns and has the corpus.
 """
 
 

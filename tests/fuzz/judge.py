@@ -250,7 +250,7 @@ def _cloned(values: Any) -> list[Any]:
 
 
 def run_beside(outcome: Outcome, module: ModuleType, twins: list[bytes]) -> None:
-    """Runs the program of an outcome in all sequences of its model, beside eager and its twins, and notes differences."""
+    """Runs the program of an outcome in all sequences of its model beside eager and twins, and notes differences."""
     built: Experiment = module.build(outcome.variant)
     methods = list(built.options.get("methods", {"forward": None}))
     twin_faults = []

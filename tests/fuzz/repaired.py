@@ -1,11 +1,11 @@
 """Random models with new plans: ``python -m tests.fuzz.repaired --seeds 0:150``.
 
-Each is exported in all its variants of planning, twice: *planned* with `hazard.SafePlanning`, and as ExecuTorch plans it,
-then *fixed* as `hazard fix` does it. Either way the program runs under the runtime beside eager, and a fixed one beside
-its twin (`hazard.confirm.twin`) too: what is wrong in its instructions it goes on computing. Prints what is wrong, what
-is refused and why; exits with 1 where a program is wrong, or where it is let through and the check does not call it
-proved. With ``--results FILE`` every plan is a line of JSON there, which ``tests.evidence`` counts; seeds that have lines
-are not run again. Plans that ExecuTorch itself cannot make do not count.
+Each is exported in all its variants of planning, twice: *planned* with `hazard.SafePlanning`, and as ExecuTorch plans
+it, then *fixed* as `hazard fix` does it. Either way the program runs under the runtime beside eager, and a fixed one
+beside its twin (`hazard.confirm.twin`) too: what is wrong in its instructions it goes on computing. Prints what is
+wrong, what is refused and why; exits with 1 where a program is wrong, or where it is let through and the check does not
+call it proved. With ``--results FILE`` every plan is a line of JSON there, which ``tests.evidence`` counts; seeds that
+have lines are not run again. Plans that ExecuTorch itself cannot make do not count.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _codes(report: ProgramReport) -> str:
 
 
 def results(seed: int) -> Iterator[dict[str, Any]]:
-    """Two records for each plan of a model that ExecuTorch can make."""
+    """Two records for each plan of a model that ExecuTorch can make; ``shipped`` is what became of its own plan."""
     module = build_module(source(generate(seed)), f"repaired_{seed:06}")
     try:
         edge, _ = runner.lower(module.build())
@@ -89,10 +89,12 @@ def results(seed: int) -> Iterator[dict[str, Any]]:
             data = bytes(_copied(edge).to_executorch(runner.planning(module.build(variant))).buffer)
         except Exception:
             continue
+        ran = _ran(module, variant, data)
+        shipped = "wrong" if ran.against_eager or ran.against_twin or ran.status != "ok" else "right"
         ways = {"planned": planned(module, edge, variant), "fixed": fixed(module, data, variant)}
         for way, (outcome, detail) in ways.items():
             yield {
-                "release": runner.RELEASE, "seed": seed, "variant": variant, "way": way,
+                "release": runner.RELEASE, "seed": seed, "variant": variant, "shipped": shipped, "way": way,
                 "outcome": outcome, "detail": detail,
             }  # fmt: skip
     sys.modules.pop(module.__name__, None)
