@@ -440,11 +440,12 @@ methods, callers' buffers, hosts that give each method arenas of its own, or sta
 """
 
 _REPAIRED = """
-Seeds {first} to {last} under {releases}, in all their plans, each exported with `hazard.SafePlanning` and, as ExecuTorch
-plans it, repaired as `hazard fix` does it (`python -m tests.fuzz.repaired`; `repairs.jsonl` has a line for each). Right is
-what computes the same as eager in all its calls and is called proved. As its instructions are written: as its twin, which
-has a fault of the instructions that no plan can mend and no file can show, and that `SafePlanning` puts right. Where
-methods share state and the model is meant to have all loaded before the first call, that has been promised.
+Seeds {first} to {last} under {releases}, in all their plans, each exported with `hazard.SafePlanning` and, as
+ExecuTorch plans it, repaired as `hazard fix` does it (`python -m tests.fuzz.repaired`; `repairs.jsonl` has a line for
+each). *Right* is what computes the same as eager in all its calls and is called proved; *as its instructions are
+written*, what computes the same as its twin, but not as eager: no plan can mend that, no file can show it, and
+`SafePlanning` puts it right in the graph. Where a model is meant for a host that loads all methods first, that has been
+promised.
 """
 
 _ARENAS = """

@@ -105,8 +105,8 @@ def kinds_of(name: str) -> dict[str, set[tuple[str, bool]]]:
 
 
 def test_suggestions_say_what_was_tried() -> None:
-    assert kinds_of("seed_two_conds") == {"HZ101": {("placement", True), ("lifetime", True), ("copy", False)}}
-    assert kinds_of("d01_view_of_cond_output") == {"HZ201": {("placement", True), ("copy", False), ("option", False)}}
+    assert kinds_of("seed_two_conds") == {"HZ101": {("placement", True), ("lifetime", True), ("copy", True)}}
+    assert kinds_of("d01_view_of_cond_output") == {"HZ201": {("placement", True), ("copy", True), ("option", False)}}
     assert kinds_of("h10_shared_state_lazy_second_load") == {"HZ502": {("loading", True)}}
 
 

@@ -159,6 +159,22 @@ def _result(demand: Demand, offsets: dict[int, int], how: dict[tuple[int, int], 
     return Placement(slots, sizes, plans)
 
 
+def first_free(demand: Demand, index: int, moved: Mapping[int, int]) -> int:
+    """The first offset in bytes of a group that nobody needs who interferes with it, all others where they are.
+
+    ``moved``: groups that are elsewhere by now, by index.
+    """
+    size, unit = demand.groups[index].size, demand.alignment
+    others = [demand.groups[j] for j in bits(demand.edges[index])]
+    taken = sorted((moved.get(g.index, g.offset), moved.get(g.index, g.offset) + g.size) for g in others)
+    at = 0
+    for low, high in taken:
+        if low - at >= size:
+            break
+        at = max(at, -(-high // unit) * unit)
+    return at
+
+
 def placed_program(program: Program, placement: Placement) -> Program:
     """The program with the placement: regions and arena sizes are new, everything else is what it was."""
     methods = []

@@ -1,7 +1,8 @@
 """What to do about each finding: which live range is too short, what it costs to extend it, and what else would do.
 
-What is suggested has been tried: each change of the plan is applied to the program, which is then analysed again.
-Changes of the model's source cannot be tried on a file; they say so.
+What is suggested has been tried: each change of the plan is applied to the program, which is then analysed again, and
+so is each copy, as one more instruction. What changes the model in other ways, or its export, cannot be tried on a
+program; it says so.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from hazard.analysis.check import analyse
+from hazard.analysis.check import MethodAnalysis, analyse
 from hazard.analysis.conflicts import Kind, Place
 from hazard.analysis.operators import is_reinplaced
 from hazard.api import check_program
 from hazard.hosts import choose_hosts
 from hazard.program import Planned, Program, Tensor
+from hazard.repair.copies import try_copy
 from hazard.repair.fix import Repair
-from hazard.repair.interference import Demand, bits, demand
-from hazard.repair.placement import Placement, placed_program
+from hazard.repair.interference import Demand, demand
+from hazard.repair.placement import Placement, first_free, placed_program
 from hazard.repair.write import Plan
 from hazard.rule import NOT_REINPLACED, Finding, all_rules, site_word, unshared, value_word
 
@@ -56,7 +58,8 @@ class Suggestion:
             grown = self.growth
             per_cent = f" ({grown:+.0f} %)" if grown is not None else ""
             words += f": {self.before} -> {self.after} bytes{per_cent}"
-        return f"{words} [{'tried: the finding is gone' if self.checked else _UNTRIED[self.kind]}]"
+        tried = "tried in the program: the finding is gone" if self.kind == "copy" else "tried: the finding is gone"
+        return f"{words} [{tried if self.checked else _UNTRIED[self.kind]}]"
 
 
 _UNTRIED: dict[str, str] = {
@@ -81,6 +84,8 @@ _IN_SHARED_STORAGE = frozenset(("HZ402", "HZ403", "HZ404"))
 _CURED_WHEN_PLANNED = frozenset(
     ("HZ101", "HZ102", "HZ103", "HZ104", "HZ201", "HZ301", "HZ302", "HZ303", "HZ304", "HZ403", "HZ404")
 )
+#: Rules whose help is about how the model is exported.
+_HELPED_BY_EXPORT = frozenset(("HZ202", "HZ602"))
 _LOADING: dict[str, str] = {
     "HZ501": "load the file once for each method, or run it on a host that gives each method its own arenas",
     "HZ502": "load all methods before the first call (`--load eager`)",
@@ -90,10 +95,11 @@ _LOADING: dict[str, str] = {
 def suggest(repair: Repair) -> list[tuple[Finding, tuple[Suggestion, ...]]]:
     """For each finding of the program as it was, what would be rid of it, the cheapest first."""
     program = repair.before.program
-    demanded = demand(program, [m.analysis for m in repair.before.methods])
+    analyses = [m.analysis for m in repair.before.methods]
+    demanded = demand(program, analyses)
     left = {f.fingerprint for f in repair.after.findings}
     return [
-        (f, _suggestions(f, repair, program, demanded, f.fingerprint in left))
+        (f, _suggestions(f, repair, analyses, demanded, f.fingerprint in left))
         for f in repair.before.findings
         if f.severity != "note"
     ]
@@ -112,9 +118,10 @@ def with_suggestions(finding: Finding, suggestions: tuple[Suggestion, ...]) -> F
 
 
 def _suggestions(
-    finding: Finding, repair: Repair, program: Program, demanded: Demand, stays: bool
+    finding: Finding, repair: Repair, analyses: list[MethodAnalysis], demanded: Demand, stays: bool
 ) -> tuple[Suggestion, ...]:
     found = []
+    program = repair.before.program
     m = next((i for i, method in enumerate(program.methods) if method.name == finding.method), None)
     if m is not None and finding.use is not None and finding.define is not None and finding.clobber is not None:
         extended = _extended(finding, m, program, demanded)
@@ -126,12 +133,14 @@ def _suggestions(
         graph = program.methods[m].meaning == "graph"
         how = "`memory_planning_pass=hazard.SafePlanning()`" if graph else "`hazard fix`"
         found.append(Suggestion("placement", f"place all tensors anew ({how})", True, before, after, repair.plan))
-    found.sort(key=lambda s: s.after if s.after is not None else 0)
     line = _line(finding.define or finding.use)
     if finding.code in _COPY:
-        found.append(Suggestion("copy", _COPY[finding.code] + line, False))
+        trial = None if m is None else try_copy(program, analyses, m, finding)
+        sizes = (trial.before, trial.after) if trial is not None else (None, None)
+        found.append(Suggestion("copy", _COPY[finding.code] + line, trial is not None, *sizes))
     elif finding.code == "HZ301":
         found.append(Suggestion("copy", finding.help + line, False))  # the buffer's name may be what is wrong
+    found.sort(key=lambda s: (s.after is None, s.after or 0))
     option = _option(finding)
     if option is not None:
         found.append(Suggestion("option", option, False))
@@ -141,7 +150,7 @@ def _suggestions(
         tried = finding.code == "HZ502" and _loaded_first(finding, program)
         found.append(Suggestion("loading", _LOADING[finding.code], tried))
     if not found:
-        found.append(Suggestion("copy", finding.help, False))
+        found.append(Suggestion("option" if finding.code in _HELPED_BY_EXPORT else "copy", finding.help, False))
     return tuple(found)
 
 
@@ -177,9 +186,9 @@ def _extended(finding: Finding, m: int, program: Program, demanded: Demand) -> S
     ]
     if not victims or any(g.persistent for g in victims):
         return None
-    moved = {g.index: _first_free(demanded, g.index, {}) for g in victims[:1]}
+    moved = {g.index: first_free(demanded, g.index, {}) for g in victims[:1]}
     for g in victims[1:]:
-        moved[g.index] = _first_free(demanded, g.index, moved)
+        moved[g.index] = first_free(demanded, g.index, moved)
     offsets = {
         (n, s): moved.get(g.index, g.offset) + above for g in demanded.groups for n, s, above in g.members
     }
@@ -199,19 +208,6 @@ def _extended(finding: Finding, m: int, program: Program, demanded: Demand) -> S
     before = sum(a.size for a in method.arenas.values())
     after = sum(size for (n, _), size in sizes.items() if n == m)
     return Suggestion("lifetime", text, True, before, after, Plan(offsets, sizes))
-
-
-def _first_free(demanded: Demand, index: int, moved: dict[int, int]) -> int:
-    """The first offset of a group that nobody needs who interferes with it, all others where they are."""
-    size, unit = demanded.groups[index].size, demanded.alignment
-    others = [demanded.groups[j] for j in bits(demanded.edges[index])]
-    taken = sorted((moved.get(g.index, g.offset), moved.get(g.index, g.offset) + g.size) for g in others)
-    at = 0
-    for low, high in taken:
-        if low - at >= size:
-            break
-        at = max(at, -(-high // unit) * unit)
-    return at
 
 
 def _loaded_first(finding: Finding, program: Program) -> bool:
