@@ -26,6 +26,7 @@ from hazard.program import Program
 from hazard.repair.fix import Repair, repair_program
 from hazard.repair.interference import Bond
 from hazard.repair.writebacks import settle_write_backs
+from hazard.rule import Finding
 
 _LOG = logging.getLogger("hazard")
 
@@ -41,7 +42,8 @@ class SafePlanning(CheckedPlanning):
     The first argument may instead be a planning pass, whose choices of arenas and of what is planned are then kept.
     Arguments named ``on_hazard`` and ``fail_on`` are those of `hazard.CheckedPlanning`, those of `hazard.check` go
     there, all others to ``MemoryPlanningPass``. Write-backs of state that ExecuTorch drops or puts in an order that
-    loses a value are put right in the graph. What cannot be cured is not let through: ``to_executorch`` raises
+    loses a value are put right in the graph, and initial values of state that are read although the program would lack
+    them are put into it. What cannot be cured is not let through: ``to_executorch`` raises
     `hazard.HazardError`, whose report says what to change in the model, or what to promise of the host: state that
     methods share is lost on hosts that load a method after another has run, unless ``load="eager"`` says that yours
     does not. ``fail_on="error"`` lets such programs through.
@@ -98,6 +100,8 @@ class SafePlanning(CheckedPlanning):
                 if apart.give_way(self.planner, graphs):
                     repair, program, specs = self._repaired(graphs)
             if repair.refusals and _part_storage(graphs):
+                repair, program, specs = self._repaired(graphs)
+            if repair.refusals and _give_initial_values(graphs, repair.after.findings):
                 repair, program, specs = self._repaired(graphs)
             self.__dict__["repair"] = repair
             _write(repair, program, graphs, specs)
@@ -266,6 +270,19 @@ def _part_storage(graphs: Mapping[str, Any]) -> bool:
                     spec.storage_base, spec.storage_base_offset = None, 0
                 else:
                     spec.inplace_base = None
+                found = True
+    return found
+
+
+def _give_initial_values(graphs: Mapping[str, Any], findings: Sequence[Finding]) -> bool:
+    """Has the program hold initial values of state that it reads but lacks, as ``InitializedMutableBufferPass`` does."""
+    lacking = {f.use.fqn for f in findings if f.code == "HZ202" and f.use is not None}
+    found = False
+    for planned in graphs.values():
+        buffers = planned.signature.inputs_to_buffers if planned.signature is not None else {}
+        for node in planned.module.graph.nodes:
+            if node.op == "placeholder" and buffers.get(node.target, "") in lacking:
+                node.meta["et_init_buffer"] = True
                 found = True
     return found
 

@@ -199,6 +199,8 @@ def _copy_before_change(graph: Any, states: int) -> list[str]:
     done: dict[str, None] = {}
     for user in list(order):
         for at, value in list(_arguments(user, states)):
+            if at == (0,) and is_write_back(user):
+                continue  # it replaces what is there, whoever has changed that before
             root = _root(value)
             first = next(
                 (c for c in changes.get(root, ()) if _is_stale(order, value, c, user, at)),
