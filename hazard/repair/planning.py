@@ -275,7 +275,7 @@ def _part_storage(graphs: Mapping[str, Any]) -> bool:
 
 
 def _give_initial_values(graphs: Mapping[str, Any], findings: Sequence[Finding]) -> bool:
-    """Has the program hold initial values of state that it reads but lacks, as ``InitializedMutableBufferPass`` does."""
+    """Puts initial values of state that are read into the program, as ``InitializedMutableBufferPass`` does."""
     lacking = {f.use.fqn for f in findings if f.code == "HZ202" and f.use is not None}
     found = False
     for planned in graphs.values():

@@ -82,10 +82,10 @@ _COPIES_OF_VIEWS = frozenset(("HZ201", "HZ302"))
 _IN_SHARED_STORAGE = frozenset(("HZ402", "HZ403", "HZ404"))
 #: What `hazard.SafePlanning` cures where a new plan for the file does not: it knows the graph and may change it.
 _CURED_WHEN_PLANNED = frozenset(
-    ("HZ101", "HZ102", "HZ103", "HZ104", "HZ201", "HZ301", "HZ302", "HZ303", "HZ304", "HZ403", "HZ404")
+    ("HZ101", "HZ102", "HZ103", "HZ104", "HZ201", "HZ202", "HZ301", "HZ302", "HZ303", "HZ304", "HZ403", "HZ404")
 )
 #: Rules whose help is about how the model is exported.
-_HELPED_BY_EXPORT = frozenset(("HZ202", "HZ602"))
+_HELPED_BY_EXPORT = frozenset(("HZ202", "HZ501", "HZ602"))
 _LOADING: dict[str, str] = {
     "HZ501": "load the file once for each method, or run it on a host that gives each method its own arenas",
     "HZ502": "load all methods before the first call (`--load eager`)",
@@ -150,13 +150,13 @@ def _suggestions(
         tried = finding.code == "HZ502" and _loaded_first(finding, program)
         found.append(Suggestion("loading", _LOADING[finding.code], tried))
     if not found:
-        found.append(Suggestion("option" if finding.code in _HELPED_BY_EXPORT else "copy", finding.help, False))
+        found.append(Suggestion("copy", finding.help, False))
     return tuple(found)
 
 
 def _option(finding: Finding) -> str | None:
     """The change of the export that is rid of a finding."""
-    if finding.code == "HZ501":
+    if finding.code in _HELPED_BY_EXPORT:
         return finding.help
     if finding.code in _COPIES_OF_VIEWS:
         return "keep the copies of views: `ExecutorchBackendConfig(remove_view_copy=False)`"
