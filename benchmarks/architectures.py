@@ -60,7 +60,7 @@ def _text(kind: str, **options: Any) -> Callable[[], Built]:
         config = getattr(transformers, f"{kind}Config")(vocab_size=100, attn_implementation="eager", **options)
         model = getattr(transformers, f"{kind}Model")(config)
         model.config.use_cache = False
-        model.config.return_dict = kind == "OPT"  # whose decoder takes it from its base by name
+        model.config.return_dict = False
 
         class First(torch.nn.Module):  # type: ignore[misc]
             def __init__(self) -> None:
@@ -135,8 +135,6 @@ _TEXT = [
     Architecture("qwen2", _text("Qwen2", num_key_value_heads=1, **_SMALL)),
     Architecture("gemma", _text("Gemma", num_key_value_heads=1, head_dim=16, **_SMALL)),
     Architecture("phi", _text("Phi", **_SMALL)),
-    Architecture("opt", _text("OPT", hidden_size=32, num_hidden_layers=2, num_attention_heads=2, ffn_dim=64,
-                              word_embed_proj_dim=32)),
 ]  # fmt: skip
 
 
