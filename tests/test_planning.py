@@ -109,6 +109,7 @@ RIGHT = [
     "c14_view_of_buffer_then_mutate_use",
     "c20b_xnnpack_inside_cond",
     "d02c_old_view_in_output_op_after",
+    "e01c_stateful_and_stateless_method",
     "e02h_reinplace_fifo_cond",
     "f18_strided_buffers",
     "f40_view_of_cond_out_feeds_xnnpack",

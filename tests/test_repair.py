@@ -564,3 +564,15 @@ def test_an_arena_that_methods_share_has_one_size() -> None:
     )
     sizes = [m.arenas[2].size for m in repair.program.methods]
     assert sizes[0] == sizes[1] <= 128
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [("c19d_multimethod_distinct_state_no_share", [64, 80]), ("h09_stateful_plus_big_stateless_method", [64, 400])],
+)
+def test_state_lies_where_all_arenas_together_are_smallest(name: str, sizes: list[int]) -> None:
+    """On top of everything where the methods are alike; at the bottom where one method without state is large."""
+    repair = repair_file(path_of(cases.Case(name)))
+    assert repair.refusals == []
+    assert sorted(a.size for a in repair.arenas) == sizes
+    assert all(a.optimal == (a.size == a.bound) for a in repair.arenas)

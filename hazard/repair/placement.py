@@ -89,31 +89,54 @@ def _place_arena(
 ) -> None:
     unit = demand.alignment
     here = [g for g in demand.groups if g.arena == arena]
-    # State first, at the bottom: it excludes everybody from its bytes for ever.
-    fixed = {g.index: g.offset // unit for g in here if g.pinned}
+    pinned = {g.index: g.offset // unit for g in here if g.pinned}
     state = [g.index for g in here if g.persistent and not g.pinned]
-    _first_fit(demand, state, fixed)
+    fixed = _first_fit(demand, state, dict(pinned))
     floor = max((fixed[i] + demand.units(i) for i in fixed), default=0)
-    kept = sum(demand.units(i) for i in fixed)
-    rest = [g for g in here if g.index not in fixed]
-    placed = dict(fixed)
+    answers = {}
     for m in range(len(demand.lives)):
-        own = [g.index for g in rest if m in g.methods]
-        if not own:
-            how[m, arena] = ("kept" if fixed else "none", True, kept)
-            continue
-        best, name, optimal, bound = _best(demand, m, own)
+        own = [g.index for g in here if g.index not in fixed and m in g.methods]
+        if own:
+            answers[m] = _best(demand, m, own)
+        else:
+            how[m, arena] = ("kept" if fixed else "none", True, sum(demand.units(i) for i in fixed))
+    peaks = {m: _peak(demand, best, best) for m, (best, _, _, _) in answers.items()}
+    # State excludes everybody from its bytes for ever, so it lies at the bottom, or else on top of all.
+    if not pinned and (on_top := _state_on_top(demand, state, peaks, floor)):
+        fixed, floor = on_top, 0
+    placed = dict(fixed)
+    for m, (best, name, optimal, bound) in answers.items():
         above = {i: o + floor for i, o in best.items()}
-        if any(g.pinned for g in here):
+        if pinned:
             # Holes between pinned state can be used by first fit only.
-            simple = _first_fit(demand, _by_size(demand, own), dict(fixed))
-            if _peak(demand, simple, own) < _peak(demand, above, own):
-                above, name, optimal = {i: simple[i] for i in own}, "first fit", False
+            simple = _first_fit(demand, _by_size(demand, list(best)), dict(fixed))
+            if _peak(demand, simple, best) < _peak(demand, above, best):
+                above, name, optimal = {i: simple[i] for i in best}, "first fit", False
         placed.update(above)
-        interfering = mask_of(i for i in fixed if m in demand.groups[i].methods)
-        ours = sum(demand.units(i) for i in bits(interfering)) if demand.lives[m].written else 0
-        how[m, arena] = (name, optimal, max(ours + bound, bound))
+        interfering = [i for i in fixed if m in demand.groups[i].methods]
+        ours = sum(demand.units(i) for i in interfering)
+        # What other methods keep is in the way of this one, which need not be so at every place.
+        optimal = optimal and _peak(demand, placed, (*best, *interfering)) == ours + peaks[m]
+        how[m, arena] = (name, optimal, ours + bound if demand.lives[m].written else bound)
     offsets.update({i: o * unit for i, o in placed.items()})
+
+
+def _state_on_top(demand: Demand, state: Sequence[int], peaks: Mapping[int, int], floor: int) -> dict[int, int]:
+    """Places for state above everything else, where that makes the arenas of all methods together smaller than with
+    ``floor`` units of state at the bottom; else nothing. ``peaks``: what is needed besides state, by method."""
+    keepers: dict[int, list[int]] = {}
+    for i in state:
+        keepers.setdefault(min(demand.groups[i].methods), []).append(i)
+    sizes = dict(peaks)
+    at = max(peaks.values(), default=0)
+    placed = {}
+    for m, groups in sorted(keepers.items(), key=lambda pair: sum(map(demand.units, pair[1]))):
+        for i in groups:
+            placed[i] = at
+            at += demand.units(i)
+        sizes[m] = at
+    below = sum(floor + peaks.get(m, 0) for m in sizes)
+    return placed if sum(sizes.values()) < below else {}
 
 
 def _result(demand: Demand, offsets: dict[int, int], how: dict[tuple[int, int], tuple[str, bool, int]]) -> Placement:
