@@ -49,9 +49,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "passes":
+        return importlib.import_module("hazard.passes")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'hazard' has no attribute {name!r}")
-    import importlib
-
     return getattr(importlib.import_module(home), name)

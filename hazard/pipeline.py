@@ -153,6 +153,32 @@ def plan_edge(edge: Any, config: Any = None) -> Program:
     return program_from_graphs(graphs, constant_methods=getattr(edge, "_config_methods", None))
 
 
+def replanning(thing: Any) -> Callable[[Callable[[Any], None]], Program] | None:
+    """For what can be planned more than once: a function that makes its program with another configuration. It is given
+    what changes an ``ExecutorchBackendConfig``. None for what has been planned already.
+
+    ``thing`` is an ``EdgeProgramManager``, alone or with its configuration, or a module with its example inputs. Errors
+    of ExecuTorch come through, as do those of a planning pass that is among the options.
+    """
+    config: Any = None
+    if isinstance(thing, tuple) and len(thing) == 2 and _is(thing[0], "EdgeProgramManager"):
+        thing, config = thing
+    elif isinstance(thing, tuple) and len(thing) == 2 and _is(thing[0], "Module") and isinstance(thing[1], tuple):
+        thing = _exported(*thing)
+    if not _is(thing, "EdgeProgramManager"):
+        return None
+    from executorch.exir import ExecutorchBackendConfig
+
+    given = config if config is not None else ExecutorchBackendConfig()
+
+    def again(change: Callable[[Any], None]) -> Program:
+        changed = _copied_config(given)
+        change(changed)
+        return plan_edge(thing, changed)
+
+    return again
+
+
 def _lines(graph: Any) -> dict[str, list[str | None]]:
     """Stack traces of the calls in a graph, by operator, in order."""
     found: dict[str, list[str | None]] = {}
@@ -186,7 +212,7 @@ def _functional_name(node: Any) -> str | None:
 
 
 def _unwrapped(planner: Any) -> Any:
-    return planner.planner if isinstance(planner, _Collecting) else planner
+    return planner.unjudged() if isinstance(planner, CheckedPlanning) else planner
 
 
 def _copied(edge: Any) -> Any:
@@ -219,11 +245,16 @@ def _copied_config(config: Any) -> Any:
     clone = copy.copy(config)
     for name in ("memory_planning_pass", "passes", "sym_shape_eval_pass", "to_out_var_pass"):
         if hasattr(clone, name):
-            try:
-                setattr(clone, name, copy.deepcopy(getattr(clone, name)))
-            except Exception:
-                _LOG.debug("%s of the configuration cannot be copied", name)
+            setattr(clone, name, _copied_pass(getattr(clone, name)))
     return clone
+
+
+def _copied_pass(thing: Any) -> Any:
+    try:
+        return copy.deepcopy(thing)
+    except Exception:
+        _LOG.debug("%s cannot be copied", type(thing).__name__)
+        return thing
 
 
 class CheckedPlanning(_Collecting):
@@ -261,6 +292,17 @@ class CheckedPlanning(_Collecting):
             self.graphs.clear()
             self._judge(Program((Method(name, (), (), (), ((),), {}, meaning="graph", obstacles=faults),)), error)
             raise
+
+    def unjudged(self) -> Any:
+        """A pass that plans as this one does and lets everything through; this one stays as it is."""
+        return _copied_pass(self.planner)
+
+    def _unjudged_like(self, **fresh: Any) -> Any:
+        """The same for a pass that does more to a plan than to check it; ``fresh`` are attributes of its own."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, planner=_copied_pass(self.planner), graphs={}, fail_on="never", **fresh)
+        other.__dict__["finished"] = other._check
+        return other
 
     def __call__(self, graph_module: Any) -> Any:
         """Plans and checks one graph without a signature."""
@@ -516,4 +558,5 @@ __all__ = [
     "make_target",
     "plan_edge",
     "program_of",
+    "replanning",
 ]

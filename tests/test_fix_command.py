@@ -12,8 +12,8 @@ from corpus import cases
 from hazard.api import check
 from hazard.cli import CLEAN, FOUND, UNUSABLE, main
 from hazard.frontends import load
-from hazard.repair.fix import repair_file
-from hazard.repair.suggest import Suggestion, suggest, with_suggestions
+from hazard.repair.fix import repair_file, repair_program
+from hazard.repair.suggest import Suggestion, _Trials, suggest, with_suggestions
 from hazard.repair.write import write_plan
 
 #: Kinds whose findings a plan of the file cures.
@@ -174,3 +174,47 @@ def test_a_check_of_what_no_plan_of_the_file_cures_suggests_another_export(capsy
 def test_a_check_of_what_is_right_suggests_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", program("c05_nested_true"), "--suggest"]) == CLEAN
     assert "suggested" not in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_model_at_hand_is_planned_once_more_with_other_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A view of a result (B), old state that is returned (D), and an update in place that a view misses (E6)."""
+    (tmp_path / "models.py").write_text(
+        "from corpus import runner\n\n"
+        "def view(): return runner.lower(runner.load_build('k07_cond_linear_flatten_head')())\n"
+        "def state(): return runner.lower(runner.load_build('c14k_top_to_copy_of_buffer_returned')())\n"
+        "def cache(): return runner.lower(runner.load_build('e02e_reinplace_kv_cache')())\n"
+    )
+    said = {}
+    for name in ("view", "state", "cache"):
+        assert main(["check", f"{tmp_path / 'models.py'}:{name}", "--suggest"]) == FOUND
+        said[name] = " ".join(capsys.readouterr().out.split())
+    assert "(remove_view_copy=False)`: 208 -> 208 bytes (+0 %) [tried: the finding is gone]" in said["view"]
+    assert "hazard.SafePlanning()`: 32 -> 48 bytes (+50 %) [tried: the finding is gone]" in said["state"]
+    assert "`old + 0`: 32 -> 48 bytes (+50 %) [tried in the program: the finding is gone]" in said["state"]
+    assert "without `reinplace_extra_ops`: 160 -> 192 bytes (+20 %) [tried: the finding is gone]" in said["cache"]
+    assert "not tried" not in "".join(said.values())
+
+
+@pytest.mark.usefixtures("quiet")
+def test_an_option_that_does_not_help_is_not_called_tried() -> None:
+    from corpus import runner
+    from hazard.pipeline import plan_edge, replanning
+
+    edge, config = runner.lower(runner.load_build("c01_two_sibling_both_out")())
+    repair = repair_program(plan_edge(edge, config))
+    again = replanning((edge, config))
+    assert again is not None
+    finding = repair.before.findings[0]
+
+    def views_copied(config: Any) -> None:
+        config.remove_view_copy = False
+
+    def failing(config: Any) -> None:
+        raise RuntimeError("no such option")
+
+    for change in (views_copied, failing):
+        choice = Suggestion("option", change.__name__, False, change=change)
+        assert _Trials(repair.before, again).tried(finding, choice) == choice

@@ -239,3 +239,16 @@ def test_state_that_loading_resets_is_let_through_on_a_promise(runner: ModuleTyp
         experiment, safe = planned_safely(build, **promise)
         runner.export(experiment)
         assert (safe.report.verdict == "proved") == ("load" in promise)
+
+
+@pytest.mark.parametrize("name", ["c01_two_sibling_both_out", "d01_view_of_cond_output"])
+def test_a_check_plans_an_edge_program_as_its_configuration_does(name: str, runner: ModuleType) -> None:
+    edge, config = runner.lower(runner.load_build(name)())
+    assert hazard.check(edge, config=config).verdict == "hazard"
+    for planner in (
+        hazard.SafePlanning(), hazard.passes.MaterializeEscapes(),
+        hazard.CheckedPlanning(hazard.SafePlanning()),
+    ):  # fmt: skip
+        config.memory_planning_pass = planner
+        assert hazard.check(edge, config=config).verdict == "proved"
+        assert planner.report is None  # the pass itself has planned nothing

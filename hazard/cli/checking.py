@@ -77,7 +77,8 @@ class Run:
             if all(f.severity == "note" for f in report.findings):
                 continue
             repair = repair_program(report.program, report.path, options["effects"], hosts, rules=rules)
-            found = {finding.fingerprint: choices for finding, choices in suggest(repair)}
+            again = _again(self.given.get("graph") or report.path)
+            found = {finding.fingerprint: choices for finding, choices in suggest(repair, again)}
             report.findings = [with_suggestions(f, found.get(f.fingerprint, ())) for f in report.findings]
 
     def options(self) -> Options:
@@ -174,6 +175,17 @@ def _settings(given: Mapping[str, Any]) -> Settings:
             raise InputError(f"{given['config']}: [tool.hazard] is missing")
         return found
     return Settings() if given["isolated"] else find_settings()
+
+
+def _again(target: str) -> Any:
+    """What plans the model once more with other options, where a factory makes one that can be; else None."""
+    from hazard.cli.targets import is_graph_target
+
+    if not is_graph_target(target):
+        return None
+    from hazard.pipeline import make_target, replanning
+
+    return replanning(make_target(target))
 
 
 def _graph(factory: str, targets: Sequence[str]) -> Any:

@@ -36,6 +36,9 @@ class MaterializeEscapes(CheckedPlanning):
         super().__init__(planner, fail_on=fail_on, **options)
         self.__dict__["copied"] = []
 
+    def unjudged(self) -> Any:
+        return self._unjudged_like(copied=[])
+
     def run(self, graph_module: Any, graph_signature: Any = None) -> Any:
         """Copies what would be lost, then plans one method."""
         settle_write_backs(graph_module, graph_signature)

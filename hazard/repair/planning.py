@@ -87,6 +87,9 @@ class SafePlanning(CheckedPlanning):
             finally:
                 planner.memory_planning_algo = self.apart.algorithm
 
+    def unjudged(self) -> Any:
+        return self._unjudged_like(repair=None, apart=None)
+
     def _check(self) -> None:
         graphs = dict(self.graphs)
         self.graphs.clear()

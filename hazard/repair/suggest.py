@@ -1,20 +1,22 @@
 """What to do about each finding: which live range is too short, what it costs to extend it, and what else would do.
 
 What is suggested has been tried: each change of the plan is applied to the program, which is then analysed again, and
-so is each copy, as one more instruction. What changes the model in other ways, or its export, cannot be tried on a
-program; it says so.
+so is each copy, as one more instruction. Options of the export are tried where the model is at hand to be planned once
+more. What has not been tried says so.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from hazard.analysis.check import MethodAnalysis, analyse
 from hazard.analysis.conflicts import Kind, Place
 from hazard.analysis.operators import is_reinplaced
-from hazard.api import check_program
+from hazard.api import ProgramReport, check_program
 from hazard.hosts import choose_hosts
 from hazard.program import Planned, Program, Tensor
 from hazard.repair.copies import try_copy
@@ -24,13 +26,18 @@ from hazard.repair.placement import Placement, first_free, placed_program
 from hazard.repair.write import Plan
 from hazard.rule import NOT_REINPLACED, Finding, all_rules, site_word, unshared, value_word
 
+_LOG = logging.getLogger("hazard")
+
+Change = Callable[[Any], None]  # of an ``ExecutorchBackendConfig``
+
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
     """One way to be rid of a finding. ``kind``: lifetime, placement, copy, option or loading.
 
     ``checked``: it was applied and the finding was gone. ``before`` and ``after`` are sizes in bytes of the arenas of
-    the method, for changes of the plan; ``plan`` is what `hazard.repair.write.write_plan` writes.
+    the method, for changes of the plan; ``plan`` is what `hazard.repair.write.write_plan` writes. ``change`` does to
+    an ``ExecutorchBackendConfig`` what an option says, None where it says something else.
     """
 
     kind: str
@@ -39,10 +46,12 @@ class Suggestion:
     before: int | None = None
     after: int | None = None
     plan: Plan | None = field(default=None, repr=False, compare=False)
+    change: Change | None = field(default=None, repr=False, compare=False)
 
     def as_object(self) -> dict[str, Any]:
         """For JSON; the plan is left out."""
-        plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "plan"}
+        names = ("kind", "text", "checked", "before", "after")
+        plain = {name: getattr(self, name) for name in names}
         return {**plain, "growth": self.growth}
 
     @property
@@ -86,23 +95,93 @@ _CURED_WHEN_PLANNED = frozenset(
 )
 #: Rules whose help is about how the model is exported.
 _HELPED_BY_EXPORT = frozenset(("HZ202", "HZ501", "HZ602"))
+_SAFELY = "export with `memory_planning_pass=hazard.SafePlanning()`"
+_VIEWS_COPIED = "keep the copies of views: `ExecutorchBackendConfig(remove_view_copy=False)`"
+
+
+def _copy_views(config: Any) -> None:
+    config.remove_view_copy = False
+
+
+def _reinplace_nothing(config: Any) -> None:
+    config.run_reinplace_pass, config.reinplace_extra_ops = False, None
+
+
+def _plan_safely(config: Any) -> None:
+    from hazard.repair.planning import SafePlanning
+
+    config.memory_planning_pass = SafePlanning(config.memory_planning_pass)
+
+
+_MEANT: dict[str, Change] = {_VIEWS_COPIED: _copy_views, NOT_REINPLACED: _reinplace_nothing}
 _LOADING: dict[str, str] = {
     "HZ501": "load the file once for each method, or run it on a host that gives each method its own arenas",
     "HZ502": "load all methods before the first call (`--load eager`)",
 }
 
 
-def suggest(repair: Repair) -> list[tuple[Finding, tuple[Suggestion, ...]]]:
-    """For each finding of the program as it was, what would be rid of it, the cheapest first."""
+def suggest(
+    repair: Repair, again: Callable[[Change], Program] | None = None
+) -> list[tuple[Finding, tuple[Suggestion, ...]]]:
+    """For each finding of the program as it was, what would be rid of it, the cheapest first.
+
+    ``again`` makes the program with another configuration of its export, as `hazard.pipeline.replanning` does.
+    """
     program = repair.before.program
     analyses = [m.analysis for m in repair.before.methods]
     demanded = demand(program, analyses)
     left = {f.fingerprint for f in repair.after.findings}
-    return [
+    found = [
         (f, _suggestions(f, repair, analyses, demanded, f.fingerprint in left))
         for f in repair.before.findings
         if f.severity != "note"
     ]
+    if again is None:
+        return found
+    trials = _Trials(repair.before, again)
+    return [(f, tuple(trials.tried(f, choice) for choice in choices)) for f, choices in found]
+
+
+class _Trials:
+    """Programs that are planned once more with other options, once for each."""
+
+    def __init__(self, before: ProgramReport, again: Callable[[Change], Program]) -> None:
+        self.before, self.again = before, again
+        self.reports: dict[str, ProgramReport | None] = {}
+
+    def tried(self, finding: Finding, choice: Suggestion) -> Suggestion:
+        """The suggestion, marked as tried if the finding is gone with its option and there are fewer than before."""
+        if choice.change is None:
+            return choice
+        if choice.text not in self.reports:
+            self.reports[choice.text] = self._report(choice.text, choice.change)
+        report = self.reports[choice.text]
+        if report is None or _alike(finding, report) or _count(report) >= _count(self.before):
+            return choice
+        sizes = [sum(a.size for a in r.program.method(finding.method).arenas.values()) for r in (self.before, report)]
+        return dataclasses.replace(choice, checked=True, before=sizes[0], after=sizes[1])
+
+    def _report(self, text: str, change: Change) -> ProgramReport | None:
+        try:
+            program = self.again(change)
+        except Exception as error:  # whatever planning raises: then the option does not help
+            _LOG.debug("%s: %s", text, error)
+            return None
+        return check_program(program, self.before.path, None, all_rules())
+
+
+def _alike(finding: Finding, report: ProgramReport) -> bool:
+    """Whether a report has a finding of the same rule about the same value."""
+    name = finding.use.name if finding.use else None
+    return any(
+        (f.code, f.method, f.use.name if f.use else None) == (finding.code, finding.method, name)
+        for f in report.findings
+        if f.severity != "note"
+    )
+
+
+def _count(report: ProgramReport) -> int:
+    return sum(f.severity != "note" for f in report.findings)
 
 
 def with_suggestions(finding: Finding, suggestions: tuple[Suggestion, ...]) -> Finding:
@@ -143,9 +222,9 @@ def _suggestions(
     found.sort(key=lambda s: (s.after is None, s.after or 0))
     option = _option(finding)
     if option is not None:
-        found.append(Suggestion("option", option, False))
+        found.append(Suggestion("option", option, False, change=_MEANT.get(option)))
     if (stays or repair.refusals) and finding.code in _CURED_WHEN_PLANNED:
-        found.append(Suggestion("option", "export with `memory_planning_pass=hazard.SafePlanning()`", False))
+        found.append(Suggestion("option", _SAFELY, False, change=_plan_safely))
     if finding.code in _LOADING:
         tried = finding.code == "HZ502" and _loaded_first(finding, program)
         found.append(Suggestion("loading", _LOADING[finding.code], tried))
@@ -159,7 +238,7 @@ def _option(finding: Finding) -> str | None:
     if finding.code in _HELPED_BY_EXPORT:
         return finding.help
     if finding.code in _COPIES_OF_VIEWS:
-        return "keep the copies of views: `ExecutorchBackendConfig(remove_view_copy=False)`"
+        return _VIEWS_COPIED
     if finding.code in _IN_SHARED_STORAGE:
         return unshared(finding.clobber) if finding.clobber is not None else NOT_REINPLACED
     makers = {"HZ103": finding.all_defines, "HZ703": (finding.clobber,)}.get(finding.code, ())
