@@ -36,6 +36,8 @@ from hazard.program import DelegateCall, JumpFalse, Kernel, Method, Move, Number
 
 #: Reads of one method whose paths are replayed; further findings rest on the search alone.
 REPLAYS: Final = 400
+#: Why an analysis without judgement has no verdict.
+NOT_JUDGED: Final = "it was not judged"
 #: Searches for further parties to findings that a run has already shown.
 SEARCHES: Final = 40
 
@@ -84,12 +86,16 @@ class MethodAnalysis:
 
 
 def analyse(
-    method: Method, declared: Mapping[str, Declaration] | None = None, prepared: MethodAnalysis | None = None
+    method: Method,
+    declared: Mapping[str, Declaration] | None = None,
+    prepared: MethodAnalysis | None = None,
+    judged: bool = True,
 ) -> MethodAnalysis:
     """Analyses one method on its own, over all paths, trip counts and sequences of calls.
 
     ``declared`` are effects of custom operators. ``prepared`` is what `prepare` made of the same method with its
-    tensors in other places.
+    tensors in other places. Where it is not to be ``judged`` the facts are all that is found, and its verdict is
+    unknown.
     """
     if prepared is not None:
         flow = replace(prepared.flow, method=method)
@@ -117,8 +123,25 @@ def analyse(
             effects = instruction_effects(flow, declared)
     analysis = MethodAnalysis(method, flow, effects, regions, roles, scalars, reaching)
     analysis.reasons.extend(method.doubts)
-    _Judge(analysis).run()
+    if judged:
+        _Judge(analysis).run()
+    else:
+        analysis.reasons.append(NOT_JUDGED)
     return analysis
+
+
+def suspected(analysis: MethodAnalysis) -> dict[tuple[int, int], set[int]]:
+    """(position, slot) of all reads that may see other bytes, on paths that need not be possible, with the positions of
+    who writes these. Reads of presumed views are not among them."""
+    reaching = analysis.reaching
+    found: dict[tuple[int, int], set[int]] = {}
+    for read, facts in reaching.reads.items():
+        bad = {f[2] for f in facts if f[2] != INTACT and f[1] not in reaching.undefined}
+        if bad:
+            found[read] = bad
+    for collision in reaching.collisions:
+        found.setdefault((collision.position, collision.victim), set()).add(collision.position)
+    return found
 
 
 def prepare(method: Method, declared: Mapping[str, Declaration] | None = None) -> MethodAnalysis | None:
@@ -137,7 +160,7 @@ def prepare(method: Method, declared: Mapping[str, Declaration] | None = None) -
     scalars = propagate(flow, effects, roles.renamed)
     reaching = Reaching(flow, effects, regions, roles, scalars)
     reaching.prepare()
-    return MethodAnalysis(method, flow, effects, regions, roles, scalars, reaching, reasons=["it was not judged"])
+    return MethodAnalysis(method, flow, effects, regions, roles, scalars, reaching, reasons=[NOT_JUDGED])
 
 
 def _with_schemas(method: Method, declared: Mapping[str, Declaration] | None) -> dict[str, Declaration]:

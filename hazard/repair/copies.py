@@ -7,11 +7,11 @@ leaves nothing of the finding. A planner may give the copy other bytes; within o
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hazard.analysis.check import MethodAnalysis, analyse
+from hazard.analysis.check import NOT_JUDGED, MethodAnalysis, analyse, prepare, suspected
 from hazard.analysis.conflicts import Kind
 from hazard.analysis.flow import Flow
 from hazard.program import (
@@ -58,6 +58,7 @@ def try_copy(program: Program, analyses: list[MethodAnalysis], m: int, finding: 
     None where no place for it is known, or where the finding would stay or another one come.
     """
     analysis = analyses[m]
+    doubtful = suspected(analysis)
     for position, slot, once in _places(analysis, finding):
         copying = _Copying(analysis, position, slot, once, whole=finding.code == "HZ703")
         if finding.code == "HZ201" and finding.use is not None and finding.use.slot is not None:
@@ -66,8 +67,9 @@ def try_copy(program: Program, analyses: list[MethodAnalysis], m: int, finding: 
         if made is None:
             continue
         method, copy = made
-        again = analyse(method)
-        if not _is_better(analysis, again, finding, position, slot, copy):
+        step = _Step(finding, position, slot, copy)
+        again = prepare(method) or analyse(method)
+        if again.reaching.reads and not _is_better(analysis, again, step):
             continue
         # Now that it is known how long the copy is needed, it gets the first bytes that are free for so long.
         others = [again if n == m else a for n, a in enumerate(analyses)]
@@ -79,7 +81,7 @@ def try_copy(program: Program, analyses: list[MethodAnalysis], m: int, finding: 
         size = max(end, analysis.method.arenas[group.arena].size if group.arena in analysis.method.arenas else 0)
         arenas = {**method.arenas, group.arena: replace(method.arenas[group.arena], size=size)}
         placed = replace(_placed(method, {s: free + above for _, s, above in group.members}), arenas=arenas)
-        if _is_better(analysis, analyse(placed), finding, position, slot, copy):
+        if _is_surely_better(doubtful, placed, step) or _is_better(analysis, analyse(placed), step):
             before, after = (sum(a.size for a in x.arenas.values()) for x in (analysis.method, placed))
             return Trial(placed, before, after)
     return None
@@ -244,18 +246,49 @@ def _placed(method: Method, offsets: dict[int, int]) -> Method:
     return replace(method, values=tuple(values))
 
 
-def _is_better(
-    before: MethodAnalysis, after: MethodAnalysis, finding: Finding, position: int, slot: int, copy: int
-) -> bool:
-    """Whether the finding's read is right now and no other read has become wrong."""
-    assert finding.use is not None
-    known = {(c.use.position, c.use.slot) for c in before.conflicts}
-    known.discard((finding.use.position, finding.use.slot))
-    original: Callable[[int | None], int | None] = lambda s: slot if s == copy else s  # noqa: E731
-    conflicts = [c for c in after.conflicts if c.kind is not Kind.UNINITIALIZED]
-    if after.verdict == "unknown" or any(c.use.position == position for c in conflicts):
-        return False  # what is copied is wrong already
-    changed = after.effects[position + 1]
-    if finding.code == "HZ703" and any(after.method.tensor(s).is_constant for s in (*changed.writes, *changed.updates)):
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The copy of ``slot`` that stands at ``position``, and the finding that it is for."""
+
+    finding: Finding
+    position: int
+    slot: int
+    copy: int
+
+    def original(self, position: int, slot: int | None) -> tuple[int, int]:
+        """(position, slot) of a read in the method without the copy."""
+        assert slot is not None
+        return position - (position > self.position), self.slot if slot == self.copy else slot
+
+    @property
+    def use(self) -> tuple[int, int | None]:
+        assert self.finding.use is not None
+        return self.finding.use.position, self.finding.use.slot
+
+
+def _is_surely_better(before: Mapping[tuple[int, int], set[int]], method: Method, step: _Step) -> bool:
+    """What `_is_better` finds, without a look at paths: no other read is suspected, and none because of the copy."""
+    if step.finding.code not in ("HZ101", "HZ102", "HZ302", "HZ303"):
         return False
-    return all((c.use.position - (c.use.position > position), original(c.use.slot)) in known for c in conflicts)
+    analysis = analyse(method, judged=False)
+    if analysis.roles.views or analysis.reasons != [NOT_JUDGED]:
+        return False
+    after = suspected(analysis)
+    return all(
+        read[0] != step.position and step.position not in writers and step.original(*read) in before
+        and step.original(*read) != step.use
+        for read, writers in after.items()
+    )  # fmt: skip
+
+
+def _is_better(before: MethodAnalysis, after: MethodAnalysis, step: _Step) -> bool:
+    """Whether the finding's read is right now and no other read has become wrong."""
+    known = {(c.use.position, c.use.slot) for c in before.conflicts} - {step.use}
+    conflicts = [c for c in after.conflicts if c.kind is not Kind.UNINITIALIZED]
+    if after.verdict == "unknown" or any(c.use.position == step.position for c in conflicts):
+        return False  # what is copied is wrong already
+    changed = after.effects[step.position + 1]
+    written = (*changed.writes, *changed.updates)
+    if step.finding.code == "HZ703" and any(after.method.tensor(s).is_constant for s in written):
+        return False
+    return all(step.original(c.use.position, c.use.slot) in known for c in conflicts)

@@ -11,9 +11,9 @@ import dataclasses
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from hazard.analysis.check import MethodAnalysis, analyse
+from hazard.analysis.check import MethodAnalysis, analyse, suspected
 from hazard.analysis.conflicts import Kind, Place
 from hazard.analysis.operators import is_reinplaced
 from hazard.api import ProgramReport, check_program
@@ -26,6 +26,8 @@ from hazard.repair.placement import Placement, first_free, placed_program
 from hazard.repair.write import Plan
 from hazard.rule import NOT_REINPLACED, Finding, all_rules, site_word, unshared, value_word
 
+#: Instructions that trials of live ranges and copies may take over all findings of a program; the first come first.
+WORK: Final = 100_000
 _LOG = logging.getLogger("hazard")
 
 Change = Callable[[Any], None]  # of an ``ExecutorchBackendConfig``
@@ -131,10 +133,11 @@ def suggest(
     analyses = [m.analysis for m in repair.before.methods]
     demanded = demand(program, analyses)
     left = {f.fingerprint for f in repair.after.findings}
+    findings = [f for f in repair.before.findings if f.severity != "note"]
+    affordable = max(1, WORK // sum(len(a.flow.code) for a in analyses))
     found = [
-        (f, _suggestions(f, repair, analyses, demanded, f.fingerprint in left))
-        for f in repair.before.findings
-        if f.severity != "note"
+        (f, _suggestions(f, repair, analyses, demanded, f.fingerprint in left, n < affordable))
+        for n, f in enumerate(findings)
     ]
     if again is None:
         return found
@@ -197,12 +200,14 @@ def with_suggestions(finding: Finding, suggestions: tuple[Suggestion, ...]) -> F
 
 
 def _suggestions(
-    finding: Finding, repair: Repair, analyses: list[MethodAnalysis], demanded: Demand, stays: bool
-) -> tuple[Suggestion, ...]:
+    finding: Finding, repair: Repair, analyses: list[MethodAnalysis], demanded: Demand, stays: bool,
+    affordable: bool,
+) -> tuple[Suggestion, ...]:  # fmt: skip
     found = []
     program = repair.before.program
     m = next((i for i, method in enumerate(program.methods) if method.name == finding.method), None)
-    if m is not None and finding.use is not None and finding.define is not None and finding.clobber is not None:
+    whole = finding.use is not None and finding.define is not None and finding.clobber is not None
+    if m is not None and whole and affordable:
         extended = _extended(finding, m, program, demanded)
         if extended is not None:
             found.append(extended)
@@ -214,7 +219,7 @@ def _suggestions(
         found.append(Suggestion("placement", f"place all tensors anew ({how})", True, before, after, repair.plan))
     line = _line(finding.define or finding.use)
     if finding.code in _COPY:
-        trial = None if m is None else try_copy(program, analyses, m, finding)
+        trial = try_copy(program, analyses, m, finding) if m is not None and affordable else None
         sizes = (trial.before, trial.after) if trial is not None else (None, None)
         found.append(Suggestion("copy", _COPY[finding.code] + line, trial is not None, *sizes))
     elif finding.code == "HZ301":
@@ -276,7 +281,10 @@ def _extended(finding: Finding, m: int, program: Program, demanded: Demand) -> S
         end = moved[g.index] + demanded.units(g.index) * demanded.alignment + demanded.padding.get((m, g.arena), 0)
         for n in g.methods:
             sizes[n, g.arena] = max(sizes.get((n, g.arena), 0), end)
-    again = analyse(placed_program(program, Placement(offsets, sizes, [])).methods[m])
+    moved_method = placed_program(program, Placement(offsets, sizes, [])).methods[m]
+    again = analyse(moved_method, judged=False)
+    if again.roles.views or (use.position, use.slot) in suspected(again):
+        again = analyse(moved_method)
     if any(
         c.kind is not Kind.UNINITIALIZED and (c.use.position, c.use.slot) == (use.position, use.slot)
         for c in again.conflicts
