@@ -93,16 +93,23 @@ def _current_method(count: int) -> tuple[str, Any]:
 
     A pass is told neither, and the names are what a report is read by; they are looked up in the caller.
     """
+    caller = _caller()
+    name, program = caller.get("name"), caller.get("program")
+    if isinstance(name, str):
+        return name, program if hasattr(program, "state_dict") else None
+    return ("forward" if not count else f"forward_{count}"), None
+
+
+def _caller() -> Mapping[str, Any]:
+    """The variables of the ``to_executorch`` that has called a pass; none where it was called by something else."""
     frame: FrameType | None = sys._getframe(1)
-    for _ in range(8):
+    for _ in range(9):
         if frame is None:
             break
         if frame.f_code.co_name == "to_executorch":
-            name, program = frame.f_locals.get("name"), frame.f_locals.get("program")
-            if isinstance(name, str):
-                return name, program if hasattr(program, "state_dict") else None
+            return frame.f_locals
         frame = frame.f_back
-    return ("forward" if not count else f"forward_{count}"), None
+    return {}
 
 
 def plan_edge(edge: Any, config: Any = None) -> Program:
@@ -312,10 +319,32 @@ class CheckedPlanning(_Collecting):
         return result
 
     def _check(self) -> None:
+        graphs, _, foreign = self._planned()
+        if graphs:
+            program = program_from_graphs(graphs)
+            methods = (replace(m, doubts=(*m.doubts, *unseen(foreign))) for m in program.methods)
+            self._judge(Program(tuple(methods)), None)
+
+    def _planned(self) -> tuple[dict[str, PlannedGraph], list[CheckedPlanning], list[str]]:
+        """What this pass has planned, and what others like it have planned for further methods of the program; these
+        others, which have nothing left to check; and the methods that passes of another kind have planned.
+
+        ``to_executorch`` takes one pass for each method, too, but hosts may give all methods the same memory.
+        """
         graphs = dict(self.graphs)
         self.graphs.clear()
-        if graphs:
-            self._judge(program_from_graphs(graphs), None)
+        caller = _caller()
+        passes = getattr(caller.get("config"), "memory_planning_pass", None)
+        alike = {}
+        for other in passes.values() if isinstance(passes, dict) else ():
+            if type(other) is _Collecting:
+                other = other.planner
+            if isinstance(other, CheckedPlanning) and other is not self:
+                alike[id(other)] = other
+                graphs.update(other.graphs)
+                other.graphs.clear()
+        names = getattr(caller.get("self"), "methods", ())
+        return graphs, list(alike.values()), [n for n in names if n not in graphs] if graphs else []
 
     def _judge(self, program: Program, cause: Exception | None) -> None:
         from hazard.api import check
@@ -332,6 +361,14 @@ class CheckedPlanning(_Collecting):
             _LOG.warning("%s", report)
             return
         raise HazardError(report) from cause
+
+
+def unseen(methods: Iterable[str]) -> tuple[str, ...]:
+    """Why nothing can be said of a program some methods of which another pass has planned."""
+    return tuple(
+        f"method {name} is planned by another pass, and its memory may be the same: use this pass for it, too"
+        for name in methods
+    )
 
 
 # --- whatever holds a graph -------------------------------------------------------------------------------------------

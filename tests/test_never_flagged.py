@@ -479,3 +479,25 @@ method forward
     assert hazard.check(parse_program(text)).verdict == "proved"
     hit = hazard.check(parse_program(text.replace("%3 = tensor f32[4] @ 1+32", "%3 = tensor f32[4] @ 1+24")))
     assert [f.code for f in hit.findings] == ["HZ103"]
+
+
+def test_a_state_of_no_bytes_within_a_tensor() -> None:
+    """Its place is nobody's: what spans it takes nothing away."""
+    program = parse_program(
+        """
+        method forward
+          arena 1 : 64
+          %0 = tensor f32[4] @ 1+0
+          %1 = tensor f32[0] @ 1+40 init 1
+          %2 = tensor f32[8] @ 1+32
+          %3 = int 1
+          inputs %0
+          outputs %2
+          chain
+            0  aten::cat.out(%0, %0, %3, %2, %2)
+            1  aten::add.out(%1, %1, %3, %1, %1)
+        """
+    )
+    report = hazard.check(program)
+    assert [f for f in report.findings if f.severity != "note"] == []
+    assert report.verdict == "proved"

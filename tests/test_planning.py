@@ -252,3 +252,64 @@ def test_a_check_plans_an_edge_program_as_its_configuration_does(name: str, runn
         config.memory_planning_pass = planner
         assert hazard.check(edge, config=config).verdict == "proved"
         assert planner.report is None  # the pass itself has planned nothing
+
+
+def two_methods_with_state(_: Any = None) -> Any:
+    """Two methods, each with a state of its own that begins with zeros."""
+    import torch
+
+    from corpus.experiment import Experiment, floats
+
+    class Sum(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(4))
+
+        def forward(self, x: Any) -> Any:
+            self.total.add_(x)
+            return self.total * 1
+
+    x = floats(1, 2, 3, 4)
+    return Experiment(
+        options={"methods": {"a": (Sum(), (x,)), "b": (Sum(), (x,))}, "init": False},
+        sequences=[[("a", (x,)), ("b", (x,)), ("a", (x,))]],
+    )
+
+
+def test_passes_of_several_methods_plan_together(runner: ModuleType) -> None:
+    one = hazard.SafePlanning()
+    for passes in ({"a": hazard.SafePlanning(), "b": hazard.SafePlanning()}, {"a": one, "b": one}):
+        edge, config = runner.lower(two_methods_with_state())
+        config.memory_planning_pass = passes
+        data = bytes(edge.to_executorch(config).buffer)
+        assert runner.observe(two_methods_with_state, data) == {"outcome": "match"}
+        edge, _ = runner.lower(two_methods_with_state())
+        assert hazard.check(edge, config=config).verdict == "proved"
+
+
+def test_what_another_pass_plans_is_not_called_proved(runner: ModuleType) -> None:
+    edge, config = runner.lower(two_methods_with_state())
+    config.memory_planning_pass = {"a": hazard.SafePlanning()}
+    with pytest.raises(hazard.HazardError, match="method b is planned by another pass"):
+        edge.to_executorch(config)
+    edge, config = runner.lower(two_methods_with_state())
+    checked = hazard.CheckedPlanning(config.memory_planning_pass)
+    config.memory_planning_pass = {"a": checked}
+    edge.to_executorch(config)
+    assert checked.report.verdict == "unknown"
+
+
+def test_state_of_one_name_in_a_bank_of_its_own_is_not_merged(runner: ModuleType) -> None:
+    from executorch.exir.passes import MemoryPlanningPass
+
+    class Bank(MemoryPlanningPass):
+        def run(self, graph_module: Any, graph_signature: Any = None) -> Any:
+            for node in graph_module.graph.nodes:
+                if node.op == "placeholder" and node.target in graph_signature.inputs_to_buffers:
+                    node.meta["spec"].mem_id = 2
+            return super().run(graph_module, graph_signature)
+
+    edge, config = runner.lower(two_methods_with_state())
+    config.memory_planning_pass = hazard.SafePlanning(Bank())
+    with pytest.raises(hazard.HazardError, match="HZ503"):
+        edge.to_executorch(config)

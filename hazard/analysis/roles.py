@@ -79,6 +79,9 @@ class Regions:
         self.sure = [0] * count  # end of the bytes that every non-empty instance has
         constants: dict[int | str, int] = {}
         for slot, value in enumerate(method.values):
+            if isinstance(value, Tensor) and not value.nbytes:
+                self.space[slot] = -2 - slot  # no bytes: wherever it lies, it meets nobody
+                continue
             if not isinstance(value, Tensor):
                 self.space[slot] = -2 - slot
                 self.high[slot] = self.sure[slot] = 1 if isinstance(value, Scalar) else 0

@@ -87,11 +87,12 @@ def repair_program(
     alignment: int | None = None,
     rules: Sequence[Rule] | None = None,
     stand_in: bool = False,
+    sharing: bool = True,
 ) -> Repair:
     """Plans ``program`` anew and checks the result, on the given hosts.
 
-    ``bonds`` and ``alignment`` (bytes) are those of `hazard.repair.interference.demand`; ``rules`` are all that are on
-    by default if left out.
+    ``bonds``, ``alignment`` (bytes) and ``sharing`` are those of `hazard.repair.interference.demand`; ``rules`` are all
+    that are on by default if left out.
 
     Where the program was free of hazards, an arena that would not become smaller stays as it was, unless its plan was
     only a ``stand_in``: then it is not judged either, and ``before`` has no findings and no verdict.
@@ -103,7 +104,7 @@ def repair_program(
         before = unjudged(program, path, None, [p or analyse(m, effects) for m, p in known])
     else:
         before = check_program(program, path, None, rules, effects, hosts)
-    demanded = demand(program, [m.analysis for m in before.methods], bonds, alignment)
+    demanded = demand(program, [m.analysis for m in before.methods], bonds, alignment, sharing)
     intruding = intrusions(demanded)
     sound = before.verdict == "proved" and not intruding and not stand_in
     delegates = any(isinstance(i, DelegateCall) for m in program.methods for _, _, i in m.instructions())
@@ -125,7 +126,7 @@ def repair_program(
         after = check_program(fixed, path, None, rules, effects, hosts, prepared=prepared)
         left = []
         if len(program.methods) > 1:
-            left = intrusions(demand(fixed, [m.analysis for m in after.methods], bonds, alignment))
+            left = intrusions(demand(fixed, [m.analysis for m in after.methods], bonds, alignment, sharing))
         assumptions = [a for m in after.methods for a in m.assumptions]
         refusals = _refusals(after, left, demanded)
         repair = Repair(before, after, fixed, placement, intruding, refusals, assumptions, kept)

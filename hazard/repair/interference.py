@@ -561,20 +561,21 @@ def demand(
     analyses: Sequence[MethodAnalysis],
     bonds: Mapping[int, Sequence[Bond]] | None = None,
     alignment: int | None = None,
+    sharing: bool = True,
 ) -> Demand:
     """What a plan of ``program`` has to satisfy; ``analyses`` are those of its methods, in order.
 
     ``bonds``: who moves together besides what the analysis tells, by method index. ``alignment`` in bytes; that of the
-    plan if left out.
+    plan if left out. ``sharing``: methods that place state alike in an arena of the id 2 or above share it on purpose.
     """
     known = bonds or {}
     found = [lives(a, known.get(m, ())) for m, a in enumerate(analyses)]
-    return _Demand(program, found).run(alignment or plan_alignment(program))
+    return _Demand(program, found, sharing).run(alignment or plan_alignment(program))
 
 
 class _Demand:
-    def __init__(self, program: Program, all_lives: list[Lives]) -> None:
-        self.program = program
+    def __init__(self, program: Program, all_lives: list[Lives], sharing: bool) -> None:
+        self.program, self.sharing = program, sharing
         self.lives = all_lives
         self.parent: dict[Key, tuple[Key, int]] = {}
 
@@ -617,7 +618,7 @@ class _Demand:
     def _shared_state(self) -> set[Key]:
         """State that several methods place alike in an arena of the id 2 or above, on purpose; it keeps its place."""
         places: dict[tuple[int, int, int], list[Key]] = {}
-        for m, found in enumerate(self.lives):
+        for m, found in enumerate(self.lives if self.sharing else ()):
             for slot in bits(found.persistent):
                 region = found.analysis.regions.region(slot)
                 if region[0] >= 2:

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
-from hazard.api import Report, chosen_rules, no_collection
+from hazard.api import HazardError, Report, chosen_rules, no_collection, worst_verdict
 from hazard.frontends.fx import program_from_graphs
 from hazard.frontends.fx_specs import field, is_planned, is_spec, storage_base, view_base
 from hazard.hosts import choose_hosts
-from hazard.pipeline import CheckedPlanning
+from hazard.pipeline import CheckedPlanning, unseen
 from hazard.program import Program
 from hazard.repair.fix import Repair, repair_program
 from hazard.repair.interference import Bond
@@ -68,7 +68,7 @@ class SafePlanning(CheckedPlanning):
 
             planner = MemoryPlanningPass(*arguments, **options)
         super().__init__(planner, on_hazard=on_hazard, fail_on=fail_on, **ours)
-        self.__dict__.update(repair=None, apart=None)
+        self.__dict__.update(repair=None, apart=None, shared_alignment=None)
 
     def run(self, graph_module: Any, graph_signature: Any = None) -> Any:
         """Puts write-backs right and plans one method; the places are settled in `run_multimethod`."""
@@ -91,15 +91,18 @@ class SafePlanning(CheckedPlanning):
         return self._unjudged_like(repair=None, apart=None)
 
     def _check(self) -> None:
-        graphs = dict(self.graphs)
-        self.graphs.clear()
+        graphs, others, foreign = self._planned()
         apart = self.apart
-        self.__dict__["apart"] = None
+        stand_in = all(getattr(other, "apart", None) is not None for other in (self, *others))
+        for one in (self, *others):
+            one.__dict__["apart"] = None
         if not graphs:
             return
+        alignments = [getattr(one.planner, "alignment", None) or 1 for one in (self, *others)]
+        self.__dict__["shared_alignment"] = max(alignments) if others else getattr(self.planner, "alignment", None)
         with no_collection():
-            repair, program, specs = self._repaired(graphs, stand_in=apart is not None)
-            if apart is not None and (repair.refusals or not all(a.optimal for a in repair.arenas)):
+            repair, program, specs = self._repaired(graphs, stand_in=stand_in)
+            if apart is not None and not others and (repair.refusals or not all(a.optimal for a in repair.arenas)):
                 if apart.give_way(self.planner, graphs):
                     repair, program, specs = self._repaired(graphs)
             if repair.refusals and _part_storage(graphs):
@@ -108,6 +111,13 @@ class SafePlanning(CheckedPlanning):
                 repair, program, specs = self._repaired(graphs)
             self.__dict__["repair"] = repair
             _write(repair, program, graphs, specs)
+        if foreign:
+            for method in repair.after.methods:
+                method.verdict = worst_verdict((method.verdict, "unknown"))
+                method.reasons = (*method.reasons, *unseen(foreign))
+            report = self.__dict__["report"] = Report([repair.after])
+            if self.on_hazard == "raise" and self.fail_on != "never":
+                raise HazardError(report)
         self._deliver(Report([repair.after]), None)
 
     def _repaired(
@@ -121,10 +131,18 @@ class SafePlanning(CheckedPlanning):
         bonds = {m: _same_memory(specs.get(method.name, {})) for m, method in enumerate(program.methods)}
         repair = repair_program(
             program, "planned graphs", self.options.get("effects"), hosts,
-            bonds=bonds, alignment=getattr(self.planner, "alignment", None),
+            bonds=bonds, alignment=self.shared_alignment, sharing=_may_share(self.planner),
             rules=chosen_rules(self.options.get("select"), self.options.get("ignore")), stand_in=stand_in,
         )  # fmt: skip
         return repair, program, specs
+
+
+def _may_share(planner: Any) -> bool:
+    """Whether methods may share state on purpose: otherwise each is planned alone, and equal places are an accident."""
+    from executorch.exir.passes import MemoryPlanningPass
+
+    usual = getattr(type(planner), "run_multimethod", None) in (None, MemoryPlanningPass.run_multimethod)
+    return not usual or bool(getattr(planner, "share_mutable_buffers", False))
 
 
 def _plans_by_default(planner: Any) -> bool:
