@@ -277,6 +277,9 @@ class CheckedPlanning(_Collecting):
     ``run`` in a pipeline of their own calls that, too.
     """
 
+    #: Whether a pass of this class makes a plan of its own once all methods are planned.
+    replans = False
+
     def __init__(self, planner: Any, *, on_hazard: str = "raise", fail_on: str = "error", **options: Any) -> None:
         """Raises ValueError for another ``on_hazard`` than raise and warn."""
         if on_hazard not in ("raise", "warn"):
@@ -302,10 +305,10 @@ class CheckedPlanning(_Collecting):
 
     def unjudged(self) -> Any:
         """A pass that plans as this one does and lets everything through; this one stays as it is."""
-        return _copied_pass(self.planner)
+        return self._unjudged_like()
 
     def _unjudged_like(self, **fresh: Any) -> Any:
-        """The same for a pass that does more to a plan than to check it; ``fresh`` are attributes of its own."""
+        """The same with other attributes."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, planner=_copied_pass(self.planner), graphs={}, fail_on="never", **fresh)
         other.__dict__["finished"] = other._check
@@ -331,8 +334,6 @@ class CheckedPlanning(_Collecting):
 
         ``to_executorch`` takes one pass for each method, too, but hosts may give all methods the same memory.
         """
-        graphs = dict(self.graphs)
-        self.graphs.clear()
         caller = _caller()
         passes = getattr(caller.get("config"), "memory_planning_pass", None)
         alike = {}
@@ -341,8 +342,12 @@ class CheckedPlanning(_Collecting):
                 other = other.planner
             if isinstance(other, CheckedPlanning) and other is not self:
                 alike[id(other)] = other
-                graphs.update(other.graphs)
-                other.graphs.clear()
+        if not self.replans and any(other.replans for other in alike.values()):
+            return {}, [], []  # that one plans for this one, too
+        graphs: dict[str, PlannedGraph] = {}
+        for one in (self, *alike.values()):
+            graphs.update(one.graphs)
+            one.graphs.clear()
         names = getattr(caller.get("self"), "methods", ())
         return graphs, list(alike.values()), [n for n in names if n not in graphs] if graphs else []
 

@@ -277,8 +277,13 @@ def two_methods_with_state(_: Any = None) -> Any:
 
 
 def test_passes_of_several_methods_plan_together(runner: ModuleType) -> None:
+    from executorch.exir.passes import MemoryPlanningPass
+
     one = hazard.SafePlanning()
-    for passes in ({"a": hazard.SafePlanning(), "b": hazard.SafePlanning()}, {"a": one, "b": one}):
+    for passes in (
+        {"a": hazard.SafePlanning(), "b": hazard.SafePlanning()}, {"a": one, "b": one},
+        {"a": hazard.CheckedPlanning(MemoryPlanningPass()), "b": hazard.SafePlanning()},
+    ):  # fmt: skip
         edge, config = runner.lower(two_methods_with_state())
         config.memory_planning_pass = passes
         data = bytes(edge.to_executorch(config).buffer)

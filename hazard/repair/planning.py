@@ -56,6 +56,8 @@ class SafePlanning(CheckedPlanning):
     takes; otherwise ``shipped`` of an arena is its size with no sharing at all.
     """
 
+    replans = True
+
     def __init__(self, *arguments: Any, on_hazard: str = "raise", fail_on: str = "warning", **options: Any) -> None:
         """Raises ValueError for another ``on_hazard`` than raise and warn."""
         ours = {key: options.pop(key) for key in _CHECK_OPTIONS if key in options}
