@@ -267,8 +267,10 @@ def check_program(
     """
     rules = list(rules)
     analyses = [analyse(m, effects, p) for m, p in zip_longest(program.methods, prepared)]
+    # Rules come first: what they cannot decide makes a method unknown.
+    findings = findings_of(Context(program, analyses, hosts, asked), rules)
     report = unjudged(program, path, digest, analyses)
-    report.findings = findings_of(Context(program, analyses, hosts, asked), rules)
+    report.findings = findings
     # What a rule found beyond the reads themselves (layout, events) counts as well.
     doubts = {r.code for r in rules if r.doubts}
     for method in report.methods:

@@ -24,6 +24,7 @@ NEEDS_THE_GRAPH = {
     "f39b_old_state_through_noop_in_late_op", "g03_shipped_remove_clone_in_branch_and_top",
     "h03_write_back_reads_old_view_of_other_state", "j13_state_reset_to_constant_buffer",
     "k06_old_state_is_output_and_updated_by_add", "n02_initial_value_of_untouched_state",
+    "n06_rotation_after_inplace_update",
     "n03_rotated_states_without_initial_values",
 }  # fmt: skip
 
