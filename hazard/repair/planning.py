@@ -70,7 +70,7 @@ class SafePlanning(CheckedPlanning):
 
             planner = MemoryPlanningPass(*arguments, **options)
         super().__init__(planner, on_hazard=on_hazard, fail_on=fail_on, **ours)
-        self.__dict__.update(repair=None, apart=None, shared_alignment=None)
+        self.__dict__.update(repair=None, apart=None)
 
     def run(self, graph_module: Any, graph_signature: Any = None) -> Any:
         """Puts write-backs right and plans one method; the places are settled in `run_multimethod`."""
@@ -100,17 +100,17 @@ class SafePlanning(CheckedPlanning):
             one.__dict__["apart"] = None
         if not graphs:
             return
-        alignments = [getattr(one.planner, "alignment", None) or 1 for one in (self, *others)]
-        self.__dict__["shared_alignment"] = max(alignments) if others else getattr(self.planner, "alignment", None)
+        asked = [getattr(one.planner, "alignment", None) for one in (self, *others)]
+        alignment = max((a for a in asked if a), default=None)  # bytes; None: that of the plan
         with no_collection():
-            repair, program, specs = self._repaired(graphs, stand_in=stand_in)
+            repair, program, specs = self._repaired(graphs, alignment, stand_in=stand_in)
             if apart is not None and not others and (repair.refusals or not all(a.optimal for a in repair.arenas)):
                 if apart.give_way(self.planner, graphs):
-                    repair, program, specs = self._repaired(graphs)
+                    repair, program, specs = self._repaired(graphs, alignment)
             if repair.refusals and _part_storage(graphs):
-                repair, program, specs = self._repaired(graphs)
+                repair, program, specs = self._repaired(graphs, alignment)
             if repair.refusals and _give_initial_values(graphs, repair.after.findings):
-                repair, program, specs = self._repaired(graphs)
+                repair, program, specs = self._repaired(graphs, alignment)
             self.__dict__["repair"] = repair
             _write(repair, program, graphs, specs)
         if foreign:
@@ -118,12 +118,15 @@ class SafePlanning(CheckedPlanning):
                 method.verdict = worst_verdict((method.verdict, "unknown"))
                 method.reasons = (*method.reasons, *unseen(foreign))
             report = self.__dict__["report"] = Report([repair.after])
-            if self.on_hazard == "raise" and self.fail_on != "never":
-                raise HazardError(report)
+            if self.fail_on != "never":
+                if self.on_hazard == "raise":
+                    raise HazardError(report)
+                _LOG.warning("%s", report)
+            return
         self._deliver(Report([repair.after]), None)
 
     def _repaired(
-        self, graphs: Mapping[str, Any], *, stand_in: bool = False
+        self, graphs: Mapping[str, Any], alignment: int | None, *, stand_in: bool = False
     ) -> tuple[Repair, Program, dict[str, dict[int, Any]]]:
         """The repair of planned graphs, the program that they are, and the spec of each slot by method."""
         specs: dict[str, dict[int, Any]] = {}
@@ -133,7 +136,7 @@ class SafePlanning(CheckedPlanning):
         bonds = {m: _same_memory(specs.get(method.name, {})) for m, method in enumerate(program.methods)}
         repair = repair_program(
             program, "planned graphs", self.options.get("effects"), hosts,
-            bonds=bonds, alignment=self.shared_alignment, sharing=_may_share(self.planner),
+            bonds=bonds, alignment=alignment, sharing=_may_share(self.planner),
             rules=chosen_rules(self.options.get("select"), self.options.get("ignore")), stand_in=stand_in,
         )  # fmt: skip
         return repair, program, specs
